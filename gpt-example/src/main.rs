@@ -1,0 +1,2 @@
+//! The `gpt` command.
+fn main() {}

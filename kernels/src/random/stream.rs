@@ -1,0 +1,97 @@
+//! Which stream of random numbers a place in a training run reads.
+
+use super::Philox4x32;
+
+/// The name of one stream: a place in the model at a moment of the run.
+///
+/// Two different keys give streams that are, for all practical purposes, independent: seed, step,
+/// micro-batch and segment are mixed by one Philox block into the key and half a counter word of
+/// the stream, and the site and the position make up the rest of the counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamKey {
+    /// Seed of the whole run.
+    pub seed: u64,
+    /// Optimizer step.
+    pub step: u64,
+    /// Micro-batch within the step.
+    pub micro_batch: u32,
+    /// Segment of the chain, counted over the whole model, so that it does not depend on stages.
+    pub segment: u32,
+    /// Place inside the segment.
+    pub site: u32,
+}
+
+/// A stream made ready for reading blocks.
+#[derive(Clone, Copy)]
+pub(super) struct Stream {
+    generator: Philox4x32,
+    site: u32,
+    salt: u32,
+}
+
+impl StreamKey {
+    /// Mixes the key once, so that each block costs one Philox evaluation.
+    pub(super) fn open(self) -> Stream {
+        let seed = [self.seed as u32, (self.seed >> 32) as u32];
+        let mixed = Philox4x32::new(seed).block([
+            self.step as u32,
+            (self.step >> 32) as u32,
+            self.micro_batch,
+            self.segment,
+        ]);
+        Stream {
+            generator: Philox4x32::new([mixed[0], mixed[1]]),
+            site: self.site,
+            salt: mixed[2],
+        }
+    }
+}
+
+impl Stream {
+    /// The words of elements `4 * index .. 4 * index + 4`.
+    #[inline]
+    pub(super) fn block(&self, index: u64) -> [u32; 4] {
+        self.generator
+            .block([index as u32, (index >> 32) as u32, self.site, self.salt])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StreamKey;
+
+    #[test]
+    fn changing_any_part_of_the_key_changes_the_stream() {
+        let base = StreamKey {
+            seed: 1,
+            step: 2,
+            micro_batch: 3,
+            segment: 4,
+            site: 5,
+        };
+        let first = base.open().block(0);
+        let others = [
+            StreamKey { seed: 9, ..base },
+            StreamKey {
+                seed: 1 << 40,
+                ..base
+            },
+            StreamKey { step: 9, ..base },
+            StreamKey {
+                step: 2 + (1 << 40),
+                ..base
+            },
+            StreamKey {
+                micro_batch: 9,
+                ..base
+            },
+            StreamKey { segment: 9, ..base },
+            StreamKey { site: 9, ..base },
+        ];
+        for other in others {
+            assert_ne!(other.open().block(0), first, "{other:?}");
+        }
+        assert_ne!(base.open().block(1), first);
+        assert_ne!(base.open().block(1 << 32), first);
+    }
+}

@@ -1,0 +1,38 @@
+//! Indices that must not be confused with each other.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $word:literal) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub usize);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($word, " {}"), self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// A stage of the pipeline, counted from the input.
+    StageId,
+    "stage"
+);
+id!(
+    /// A micro-batch of one step.
+    MicroBatchId,
+    "micro-batch"
+);
+id!(
+    /// A segment of the whole chain, counted from the input, whatever stage it is on.
+    SegmentId,
+    "segment"
+);
