@@ -1,1 +1,10 @@
-//! Placeholder while the workspace is set up.
+//! What the tests of lynx-burn share.
+//!
+//! - [`oracle`] is the thing everything is compared with: the uncut model under plain Burn
+//!   autodiff, micro-batches in ascending order;
+//! - [`chains`] are small models with every feature that a chain may have;
+//! - [`watchdog`] ends a test that hangs.
+
+pub mod chains;
+pub mod oracle;
+pub mod watchdog;

@@ -1,0 +1,241 @@
+//! A schedule as text that a person can read, diff and edit:
+//!
+//! ```text
+//! schedule p=2 m=2
+//! stage 0: F0 SF0 F1 SF1 RB0 B0 RB1 B1
+//! stage 1: RF0 F0 B0 SB0 RF1 F1 B1 SB1  # the rest of a line is a comment
+//! ```
+//!
+//! Reading checks the form only; whether the schedule is sound is for
+//! [`validate()`](super::validate()) to say.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Action, Schedule};
+
+/// A text that is no schedule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: expected {expected}, found {found:?}")]
+pub struct ParseScheduleError {
+    /// The line at fault, counted from 1.
+    pub line: usize,
+    /// What should stand there.
+    pub expected: String,
+    /// The word that stands there; empty where the line or the text ends.
+    pub found: String,
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "schedule p={} m={}",
+            self.stages.len(),
+            self.micro_batches
+        )?;
+        for (stage, actions) in self.stages.iter().enumerate() {
+            let gap = if actions.is_empty() { "" } else { " " };
+            write!(f, "\nstage {stage}:{gap}{}", words(actions))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = ParseScheduleError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut lines = text.lines().enumerate().filter_map(|(index, line)| {
+            let words = line.split('#').next().unwrap_or(line).split_whitespace();
+            let line = index + 1;
+            words.clone().next().map(|_| Line { line, words })
+        });
+        // Where to point when the text ends too early.
+        let end = || Line {
+            line: text.lines().count() + 1,
+            words: "".split_whitespace(),
+        };
+        let mut header = lines.next().unwrap_or_else(end);
+        header.exactly("schedule")?;
+        let stage_count = header.number("p=")?;
+        let micro_batches = header.number("m=")?;
+        header.nothing_more()?;
+        let mut stages = Vec::new();
+        // The count is not trusted: a missing line ends this, however large it is.
+        while stages.len() < stage_count {
+            let mut line = lines.next().unwrap_or_else(end);
+            line.exactly("stage")?;
+            line.exactly(&format!("{}:", stages.len()))?;
+            stages.push(line.actions()?);
+        }
+        lines
+            .next()
+            .map_or(Ok(()), |mut line| line.nothing_more())?;
+        Ok(Self {
+            micro_batches,
+            stages,
+        })
+    }
+}
+
+/// The words of a line that are not read yet; comments are gone.
+struct Line<'a> {
+    line: usize,
+    words: std::str::SplitWhitespace<'a>,
+}
+
+impl Line<'_> {
+    fn refuse<T>(&self, expected: &str, found: &str) -> Result<T, ParseScheduleError> {
+        Err(ParseScheduleError {
+            line: self.line,
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        })
+    }
+
+    fn exactly(&mut self, expected: &str) -> Result<(), ParseScheduleError> {
+        match self.words.next().unwrap_or_default() {
+            found if found == expected => Ok(()),
+            found => self.refuse(expected, found),
+        }
+    }
+
+    fn number(&mut self, name: &str) -> Result<usize, ParseScheduleError> {
+        let found = self.words.next().unwrap_or_default();
+        match found.strip_prefix(name).map(str::parse) {
+            Some(Ok(number)) => Ok(number),
+            _ => self.refuse(&format!("{name} and a number"), found),
+        }
+    }
+
+    fn actions(&mut self) -> Result<Vec<Action>, ParseScheduleError> {
+        let mut actions = Vec::new();
+        while let Some(found) = self.words.next() {
+            match found.parse() {
+                Ok(action) => actions.push(action),
+                Err(_) => return self.refuse("an action such as F3, B3, SF3 or RB3", found),
+            }
+        }
+        Ok(actions)
+    }
+
+    fn nothing_more(&mut self) -> Result<(), ParseScheduleError> {
+        match self.words.next() {
+            Some(found) => self.refuse("nothing more", found),
+            None => Ok(()),
+        }
+    }
+}
+
+fn words(actions: &[Action]) -> String {
+    let words: Vec<_> = actions.iter().map(Action::to_string).collect();
+    words.join(" ")
+}
+
+/// Actions in files of other formats: one line of words per stage.
+pub(super) mod lines {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::{Serialize, Serializer};
+
+    use super::{Action, words};
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        stages: &[Vec<Action>],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let lines: Vec<_> = stages.iter().map(|actions| words(actions)).collect();
+        lines.serialize(serializer)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Vec<Action>>, D::Error> {
+        let lines = Vec::<String>::deserialize(deserializer)?;
+        let read = |line: &String| line.split_whitespace().map(str::parse).collect();
+        let stages: Result<_, _> = lines.iter().map(read).collect();
+        stages.map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{Action, Schedule};
+    use crate::ids::MicroBatchId;
+
+    /// Any lists of actions at all: the text must not care whether they are sound.
+    fn schedules() -> impl Strategy<Value = Schedule> {
+        let kinds = prop::sample::select(vec![
+            Action::Forward as fn(MicroBatchId) -> Action,
+            Action::Backward,
+            Action::SendForward,
+            Action::RecvForward,
+            Action::SendBackward,
+            Action::RecvBackward,
+        ]);
+        let action = (kinds, any::<usize>()).prop_map(|(kind, mb)| kind(MicroBatchId(mb)));
+        let stages = prop::collection::vec(prop::collection::vec(action, 0..6), 0..4);
+        (any::<usize>(), stages).prop_map(|(micro_batches, stages)| Schedule {
+            micro_batches,
+            stages,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_schedule_reads_back_from_its_text_and_from_a_file(schedule in schedules()) {
+            prop_assert_eq!(&schedule.to_string().parse::<Schedule>().unwrap(), &schedule);
+            let file = serde_json::to_string(&schedule).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Schedule>(&file).unwrap(), schedule);
+        }
+
+        #[test]
+        fn no_text_makes_the_reader_panic(text in "(schedule |stage |[pm]=|[0-9]|[FBSR]|[:#\n ]){0,20}") {
+            let _ = text.parse::<Schedule>();
+        }
+    }
+
+    #[test]
+    fn comments_and_blank_lines_mean_nothing() {
+        let text =
+            "# by hand\n\n schedule p=2  m=1 # small\n\nstage 0:\tF0\n#\nstage 1: # idle\n\n";
+        let schedule: Schedule = text.parse().unwrap();
+        assert_eq!(
+            schedule.to_string(),
+            "schedule p=2 m=1\nstage 0: F0\nstage 1:"
+        );
+    }
+
+    #[test]
+    fn a_file_holds_one_line_of_words_per_stage() {
+        let schedule: Schedule = "schedule p=1 m=2\nstage 0: F0 B0 F1 B1".parse().unwrap();
+        let file = serde_json::to_string(&schedule).unwrap();
+        assert_eq!(file, r#"{"micro_batches":2,"stages":["F0 B0 F1 B1"]}"#);
+        let broken = file.replace("F1", "X1");
+        let error = serde_json::from_str::<Schedule>(&broken).unwrap_err();
+        assert!(error.to_string().contains("X1"), "{error}");
+    }
+
+    #[test]
+    fn an_error_names_the_line_and_the_word() {
+        let cases = [
+            ("", 1, ""),
+            ("plan p=1 m=1", 1, "plan"),
+            ("schedule p=1", 1, ""),
+            ("schedule m=1 p=1", 1, "m=1"),
+            ("schedule p=x m=1", 1, "p=x"),
+            ("schedule p=1 m=1 v=2\nstage 0:", 1, "v=2"),
+            ("schedule p=2 m=1\nstage 0: F0\n", 3, ""),
+            ("schedule p=99999999999 m=1\nstage 0: F0\n# end", 4, ""),
+            ("schedule p=2 m=1\nstage 1: F0", 2, "1:"),
+            ("schedule p=1 m=1\n\nstage 0: F0 b0", 3, "b0"),
+            ("schedule p=1 m=1\nstage 0: F0\nstage 1: F0", 3, "stage"),
+        ];
+        for (text, line, word) in cases {
+            let error = text.parse::<Schedule>().expect_err(text);
+            assert_eq!((error.line, error.found.as_str()), (line, word), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The threads of a pipeline.
+//!
+//! Threads live as long as the crew: Burn gives every thread a stream of its own, with memory
+//! pools and a place in queues, which a thread per step would make anew each time.
+//!
+//! A crew that failed is over. A job that is stuck in the user's model cannot be ended from
+//! outside, so the crew does not wait for that one thread: it ends by itself when it comes back.
+//! All others have ended when the error is returned.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+
+use super::error::{Cause, StageFailure};
+use super::mailbox::StopSignal;
+use super::position::{Activity, Place, Position};
+use crate::ids::StageId;
+use crate::runtime::chain::Chain;
+use crate::runtime::stage::Stage;
+
+/// How often the crew looks whether somebody is stuck.
+const WATCH: Duration = Duration::from_millis(20);
+
+type Work<C> = Box<dyn FnOnce(&mut Stage<C>) + Send>;
+
+/// One thread per stage.
+pub(crate) struct Crew<C: Chain> {
+    /// Nothing once the crew has failed.
+    workers: Option<Vec<Worker<C>>>,
+    positions: Vec<Arc<Position>>,
+    stall: Duration,
+    stop: Option<Sender<std::convert::Infallible>>,
+    stop_signal: StopSignal,
+}
+
+struct Worker<C: Chain> {
+    work: Sender<Work<C>>,
+    thread: JoinHandle<()>,
+}
+
+impl<C: Chain> Crew<C> {
+    /// Starts a thread for each stage.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives no thread.
+    pub(crate) fn start(
+        stages: Vec<Stage<C>>,
+        positions: Vec<Arc<Position>>,
+        stall: Duration,
+    ) -> std::io::Result<Self> {
+        let mut workers = Vec::with_capacity(stages.len());
+        for (index, mut stage) in stages.into_iter().enumerate() {
+            let (work, jobs) = unbounded::<Work<C>>();
+            let thread = std::thread::Builder::new()
+                .name(format!("lynx-stage-{index}"))
+                .spawn(move || {
+                    for job in jobs {
+                        job(&mut stage);
+                    }
+                })?;
+            workers.push(Worker { work, thread });
+        }
+        let (stop, stop_signal) = bounded(0);
+        Ok(Self {
+            workers: Some(workers),
+            positions,
+            stall,
+            stop: Some(stop),
+            stop_signal,
+        })
+    }
+
+    /// Ends waits in mailboxes when the crew fails.
+    pub(crate) fn stop_signal(&self) -> &StopSignal {
+        &self.stop_signal
+    }
+
+    pub(crate) fn position(&self, stage: usize) -> Arc<Position> {
+        self.positions[stage].clone()
+    }
+
+    /// Whether an earlier job failed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.workers.is_none()
+    }
+
+    /// Runs one job on every stage and waits for all of them.
+    ///
+    /// # Errors
+    ///
+    /// The first failure that is not a consequence of another. Nothing if the crew was over
+    /// before.
+    pub(crate) fn run<R: Send + 'static>(
+        &mut self,
+        jobs: Vec<impl FnOnce(&mut Stage<C>) -> Result<R, Cause> + Send + 'static>,
+    ) -> Result<Vec<R>, Option<StageFailure>> {
+        let workers = self.workers.as_ref().ok_or(None)?;
+        let (done, replies) = unbounded();
+        let stages = jobs.len();
+        for (index, job) in jobs.into_iter().enumerate() {
+            let done: Sender<(usize, Result<R, (Place, Cause)>)> = done.clone();
+            let position = self.positions[index].clone();
+            let work: Work<C> = Box::new(move |stage| {
+                position.begin();
+                let result = catch_unwind(AssertUnwindSafe(|| job(stage)))
+                    .unwrap_or_else(|panic| Err(Cause::Panic(message(panic.as_ref()))));
+                let result = result.map_err(|cause| (position.place(), cause));
+                position.end();
+                // Nobody listens any more after a failure.
+                let _ = done.send((index, result));
+            });
+            // A thread ends only with its crew, and panics are caught: it is there.
+            let _ = workers[index].work.send(work);
+        }
+        drop(done);
+        match self.collect(stages, &replies) {
+            Ok(results) => Ok(results),
+            Err(failure) => {
+                self.end(&replies, failure.1);
+                Err(Some(failure.0))
+            }
+        }
+    }
+
+    /// Waits for every reply, watching for stages that do not move.
+    ///
+    /// A failure comes with the stages that have not replied.
+    #[allow(clippy::type_complexity)]
+    fn collect<R>(
+        &mut self,
+        stages: usize,
+        replies: &Receiver<(usize, Result<R, (Place, Cause)>)>,
+    ) -> Result<Vec<R>, (StageFailure, Vec<usize>)> {
+        let mut results: Vec<Option<R>> = (0..stages).map(|_| None).collect();
+        let mut first: Option<StageFailure> = None;
+        let mut missing: Vec<usize> = (0..stages).collect();
+        while !missing.is_empty() {
+            match replies.recv_timeout(WATCH) {
+                Ok((index, result)) => {
+                    missing.retain(|&stage| stage != index);
+                    match result {
+                        Ok(result) => results[index] = Some(result),
+                        Err((place, cause)) => {
+                            // Neighbours must not wait for it.
+                            self.stop = None;
+                            let failure = StageFailure {
+                                stage: StageId(index),
+                                place,
+                                cause,
+                            };
+                            if first.as_ref().is_none_or(|f| f.cause.is_secondary()) {
+                                first = Some(failure);
+                            }
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if let Some(stuck) = self.stuck(&missing) {
+                self.stop = None;
+                let failure = first.filter(|f| !f.cause.is_secondary()).unwrap_or(stuck);
+                return Err((failure, missing));
+            }
+        }
+        match first {
+            Some(failure) => Err((failure, missing)),
+            None => Ok(results.into_iter().flatten().collect()),
+        }
+    }
+
+    /// A stage that has been in one action for too long, rather one that computes than one that
+    /// waits for it.
+    fn stuck(&self, missing: &[usize]) -> Option<StageFailure> {
+        let mut stuck: Vec<(Activity, Duration, usize)> = missing
+            .iter()
+            .map(|&stage| {
+                let (activity, time) = self.positions[stage].activity();
+                (activity, time, stage)
+            })
+            .filter(|&(activity, time, _)| activity != Activity::Idle && time > self.stall)
+            .collect();
+        stuck.sort_by_key(|&(activity, time, _)| (activity == Activity::Waiting, std::cmp::Reverse(time)));
+        // Somebody who waits may wait for a stage that is not late yet.
+        let computing = missing.iter().any(|&stage| {
+            matches!(self.positions[stage].activity(), (Activity::Busy, time) if time <= self.stall)
+        });
+        let &(activity, time, stage) = stuck.first()?;
+        if activity == Activity::Waiting && computing {
+            return None;
+        }
+        Some(StageFailure {
+            stage: StageId(stage),
+            place: self.positions[stage].place(),
+            cause: Cause::Stalled(time),
+        })
+    }
+
+    /// Ends every thread, waiting for those that can end.
+    fn end<R>(&mut self, replies: &Receiver<(usize, Result<R, (Place, Cause)>)>, missing: Vec<usize>) {
+        let Some(workers) = self.workers.take() else {
+            return;
+        };
+        // A thread that waits for a neighbour gives up at once; one inside the model may not.
+        let mut missing = missing;
+        let deadline = Instant::now() + self.stall.min(Duration::from_secs(1));
+        while !missing.is_empty() {
+            match replies.recv_deadline(deadline) {
+                Ok((index, _)) => missing.retain(|&stage| stage != index),
+                Err(_) => break,
+            }
+        }
+        for (index, worker) in workers.into_iter().enumerate() {
+            drop(worker.work);
+            if !missing.contains(&index) {
+                // It catches panics, so there is no panic to hear of.
+                let _ = worker.thread.join();
+            }
+        }
+    }
+}
+
+impl<C: Chain> Drop for Crew<C> {
+    fn drop(&mut self) {
+        for worker in self.workers.take().into_iter().flatten() {
+            drop(worker.work);
+            let _ = worker.thread.join();
+        }
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "of unknown kind".to_owned())
+}

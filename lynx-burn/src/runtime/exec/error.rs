@@ -1,0 +1,52 @@
+//! Failures of a running pipeline.
+
+use std::time::Duration;
+
+use super::position::Place;
+use crate::ids::StageId;
+use crate::runtime::stage::StageError;
+
+/// One stage failed; every thread has been told to end.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{stage} failed at {place}: {cause}")]
+pub struct StageFailure {
+    /// The stage.
+    pub stage: StageId,
+    /// Micro-batch, segment and action.
+    pub place: Place,
+    /// What happened.
+    #[source]
+    pub cause: Cause,
+}
+
+/// What happened to a stage.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Cause {
+    /// The model or Burn panicked.
+    #[error("panic: {0}")]
+    Panic(String),
+    /// The stage refused.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// It did not come back from one action.
+    #[error("no progress for {0:.1?}")]
+    Stalled(Duration),
+    /// Its neighbour was gone. Reported only if no neighbour said why.
+    #[error("a neighbouring stage ended")]
+    NeighbourEnded,
+    /// A message came out of order.
+    #[error("expected a message for {expected}, received one for {found}")]
+    OutOfOrder {
+        /// The micro-batch that the schedule receives now.
+        expected: crate::ids::MicroBatchId,
+        /// The micro-batch that the message was for.
+        found: crate::ids::MicroBatchId,
+    },
+}
+
+impl Cause {
+    /// Whether this is a consequence of another stage's failure.
+    pub(crate) fn is_secondary(&self) -> bool {
+        matches!(self, Self::NeighbourEnded)
+    }
+}

@@ -1,0 +1,106 @@
+//! Gradients whose rank is not in their type.
+//!
+//! A boundary's float tensors have different ranks, and so have a stage's parameters; the places
+//! that carry their gradients around do not know them.
+
+use std::any::Any;
+use std::fmt;
+
+use burn::prelude::*;
+
+use super::ops;
+
+/// A gradient of any rank, outside autodiff.
+pub(crate) struct Gradient(Box<dyn Erased>);
+
+trait Erased: Send {
+    fn dims(&self) -> Vec<usize>;
+    fn data(&self) -> TensorData;
+    fn to_device(self: Box<Self>, device: &Device) -> Gradient;
+    fn plus(self: Box<Self>, other: Gradient) -> Gradient;
+    fn seed(self: Box<Self>, stub: Tensor<1>, next: Tensor<1>) -> Tensor<1>;
+    fn copy(&self) -> Gradient;
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+impl<const D: usize> Erased for Tensor<D> {
+    fn dims(&self) -> Vec<usize> {
+        Tensor::dims(self).to_vec()
+    }
+
+    fn data(&self) -> TensorData {
+        self.to_data()
+    }
+
+    fn to_device(self: Box<Self>, device: &Device) -> Gradient {
+        Gradient::new(Tensor::to_device(*self, device))
+    }
+
+    fn plus(self: Box<Self>, other: Gradient) -> Gradient {
+        match other.take::<D>() {
+            Some(other) => {
+                let other = Tensor::to_device(other, &self.device());
+                Gradient::new(self.add(other))
+            }
+            None => Gradient(self),
+        }
+    }
+
+    fn seed(self: Box<Self>, stub: Tensor<1>, next: Tensor<1>) -> Tensor<1> {
+        ops::seed(stub, self.autodiff(), next)
+    }
+
+    fn copy(&self) -> Gradient {
+        Gradient::new(self.clone())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+impl Gradient {
+    pub(crate) fn new<const D: usize>(tensor: Tensor<D>) -> Self {
+        Self(Box::new(tensor))
+    }
+
+    pub(crate) fn dims(&self) -> Vec<usize> {
+        self.0.dims()
+    }
+
+    pub(crate) fn data(&self) -> TensorData {
+        self.0.data()
+    }
+
+    pub(crate) fn to_device(self, device: &Device) -> Self {
+        self.0.to_device(device)
+    }
+
+    /// `self + other` on the device of `self`. Both are gradients of one parameter, whose shapes
+    /// the trainer has compared.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        self.0.plus(other)
+    }
+
+    /// The tensor, or nothing if its rank is not `D`.
+    pub(crate) fn take<const D: usize>(self) -> Option<Tensor<D>> {
+        self.0.into_any().downcast().ok().map(|tensor| *tensor)
+    }
+
+    /// See [`ops::seed`].
+    pub(crate) fn seed(self, stub: Tensor<1>, next: Tensor<1>) -> Tensor<1> {
+        self.0.seed(stub, next)
+    }
+}
+
+impl Clone for Gradient {
+    fn clone(&self) -> Self {
+        self.0.copy()
+    }
+}
+
+impl fmt::Debug for Gradient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gradient{:?}", self.dims())
+    }
+}

@@ -1,0 +1,7 @@
+//! The CubeCL backends: wgpu and CUDA.
+
+use burn_cubecl::CubeBackend;
+
+use super::RecomputeOps;
+
+impl RecomputeOps for CubeBackend {}

@@ -1,0 +1,7 @@
+//! Burn's pure-Rust CPU backend.
+
+use burn::backend::Flex;
+
+use super::RecomputeOps;
+
+impl RecomputeOps for Flex {}

@@ -1,0 +1,93 @@
+//! From sums of gradients to new parameters.
+
+use std::collections::BTreeMap;
+
+use burn::prelude::*;
+
+use super::Stage;
+use crate::runtime::chain::Chain;
+use crate::runtime::gradient::Gradient;
+use crate::runtime::parameters;
+
+impl<C: Chain> Stage<C> {
+    /// The summed gradients by parameter path; leaves them where they are.
+    pub(crate) fn gradients(&self) -> BTreeMap<String, Gradient> {
+        let mut found = BTreeMap::new();
+        parameters::visit(&self.module, |path, parameter| {
+            if let Some(gradient) = parameter.get(self.accumulator.total()) {
+                found.insert(path.to_owned(), gradient);
+            }
+        });
+        found
+    }
+
+    /// The parameters by path.
+    pub(crate) fn parameters(&self) -> BTreeMap<String, TensorData> {
+        let mut found = BTreeMap::new();
+        parameters::visit(&self.module, |path, parameter| {
+            found.insert(path.to_owned(), parameter.value().data());
+        });
+        found
+    }
+
+    /// Takes the summed gradients of the parameters at `paths` out.
+    pub(crate) fn take_gradients(&mut self, paths: &[String]) -> BTreeMap<String, Gradient> {
+        let mut found = BTreeMap::new();
+        let total = self.accumulator.total_mut();
+        parameters::visit(&self.module, |path, parameter| {
+            if paths.iter().any(|wanted| wanted == path)
+                && let Some(gradient) = parameter.take(total)
+            {
+                found.insert(path.to_owned(), gradient);
+            }
+        });
+        found
+    }
+
+    /// Puts gradients in.
+    pub(crate) fn put_gradients(&mut self, mut gradients: BTreeMap<String, Gradient>) {
+        let device = self.device.clone();
+        let total = self.accumulator.total_mut();
+        parameters::visit(&self.module, |path, parameter| {
+            if let Some(gradient) = gradients.remove(path) {
+                parameter.put(total, gradient.to_device(&device));
+            }
+        });
+    }
+
+    /// Sum of squares of each summed gradient, by path.
+    pub(crate) fn square_sums(&self) -> Vec<(String, f64)> {
+        let mut paths = Vec::new();
+        let mut sums = Vec::new();
+        parameters::visit(&self.module, |path, parameter| {
+            if let Some(sum) = parameter.square_sum(self.accumulator.total()) {
+                paths.push(path.to_owned());
+                sums.push(sum);
+            }
+        });
+        if sums.is_empty() {
+            return Vec::new();
+        }
+        // One read for all: on a device each would wait for the queue.
+        let sums = Tensor::cat(sums, 0).into_data();
+        paths.into_iter().zip(sums.iter::<f64>()).collect()
+    }
+
+    /// Forgets the summed gradients.
+    pub(crate) fn discard(&mut self) {
+        let _ = self.accumulator.take();
+    }
+
+    /// Scales the summed gradients, lets the optimizer use them, and begins anew.
+    pub(crate) fn apply(&mut self, learning_rate: f64, scale: Option<f64>) {
+        if let Some(scale) = scale {
+            let total = self.accumulator.total_mut();
+            parameters::visit(&self.module, |_, parameter| parameter.scale(total, scale));
+        }
+        let gradients = self.accumulator.take();
+        self.module = self
+            .optimizer
+            .step(learning_rate, self.module.clone(), gradients);
+        self.cut(self.first..self.first + self.segments.len());
+    }
+}

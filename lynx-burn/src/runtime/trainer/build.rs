@@ -1,0 +1,253 @@
+//! From decisions and a model to stages at work.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+use burn::optim::ModuleOptimizer;
+use burn::prelude::*;
+
+use super::{BuildError, ScheduleSource, Split, Trainer, TrainerBuilder};
+use crate::ids::StageId;
+use crate::plan::layout::{ChainLayout, Segment};
+use crate::plan::partition::Partition;
+use crate::plan::policy::StagePolicy;
+use crate::plan::schedule::{InFlight, Rules, validate};
+use crate::runtime::chain::Chain;
+use crate::runtime::exec::crew::Crew;
+use crate::runtime::exec::position::Position;
+use crate::runtime::parameters;
+use crate::runtime::stage::{Stage, StageParts};
+
+impl TrainerBuilder {
+    /// Splits a model that exists.
+    ///
+    /// Parameters that Burn has not created yet (its modules create them on first use) are created
+    /// on their stage's device, so the whole model need not fit on any one. Each stage gets a copy
+    /// of `optimizer`.
+    ///
+    /// # Errors
+    ///
+    /// If the decisions do not fit the model.
+    pub fn train<C: Chain>(
+        self,
+        model: C,
+        optimizer: impl Into<ModuleOptimizer>,
+    ) -> Result<Trainer<C>, BuildError> {
+        let layout = ChainLayout::new(model.segments())?;
+        let partition = self.partition(&layout)?;
+        let devices = self.stage_devices(partition.stages())?;
+        let pieces: Vec<C> = partition
+            .ranges()
+            .map(|range| model.clone().keep(range))
+            .collect();
+        // A parameter that two modules share is created where it is: let go of the whole first.
+        drop(model);
+        let pieces = pieces
+            .into_iter()
+            .zip(&devices)
+            .map(|(piece, device)| piece.fork(&device.clone().autodiff()))
+            .collect();
+        self.assemble(layout, partition, devices, pieces, optimizer.into())
+    }
+
+    /// Builds each stage's part by itself: `make` is told which segments and on which device.
+    ///
+    /// Parameters with one name on several stages are tied: they start with the first stage's
+    /// values.
+    ///
+    /// # Errors
+    ///
+    /// If the decisions do not fit the segments, or `make` fails.
+    pub fn train_parts<C: Chain, E: From<BuildError>>(
+        self,
+        segments: Vec<Segment>,
+        optimizer: impl Into<ModuleOptimizer>,
+        mut make: impl FnMut(Range<usize>, &Device) -> Result<C, E>,
+    ) -> Result<Trainer<C>, E> {
+        let layout = ChainLayout::new(segments).map_err(BuildError::from)?;
+        let partition = self.partition(&layout)?;
+        let devices = self.stage_devices(partition.stages())?;
+        let pieces = partition
+            .ranges()
+            .zip(&devices)
+            .map(|(range, device)| make(range, &device.clone().autodiff()))
+            .collect::<Result<Vec<C>, E>>()?;
+        Ok(self.assemble(layout, partition, devices, pieces, optimizer.into())?)
+    }
+
+    fn partition(&self, layout: &ChainLayout) -> Result<Partition, BuildError> {
+        Ok(match &self.split {
+            Split::Even(stages) => Partition::even(layout, *stages),
+            Split::Layers(layers) => Partition::from_layers(layout, layers),
+            Split::Starts(starts) => Partition::from_starts(layout, starts),
+        }?)
+    }
+
+    /// One device a stage, outside autodiff.
+    fn stage_devices(&self, stages: usize) -> Result<Vec<Device>, BuildError> {
+        let plain = |device: &Device| device.clone().inner();
+        match self.devices.as_slice() {
+            [] => Ok(vec![plain(&Device::default()); stages]),
+            [one] => Ok(vec![plain(one); stages]),
+            many if many.len() == stages => Ok(many.iter().map(plain).collect()),
+            many => Err(BuildError::Devices {
+                devices: many.len(),
+                stages,
+            }),
+        }
+    }
+
+    fn assemble<C: Chain>(
+        self,
+        layout: ChainLayout,
+        partition: Partition,
+        devices: Vec<Device>,
+        pieces: Vec<C>,
+        optimizer: ModuleOptimizer,
+    ) -> Result<Trainer<C>, BuildError> {
+        if let Some(norm) = self.clip_norm
+            && !(norm.is_finite() && norm > 0.0)
+        {
+            return Err(BuildError::ClipNorm(norm));
+        }
+        if let ScheduleSource::Given(schedule) = &self.schedule {
+            let rules = Rules {
+                mailbox_capacity: self.mailbox_capacity,
+                in_flight: InFlight::Unlimited,
+                backward: true,
+            };
+            validate(schedule, &rules)?;
+        }
+        let policies = self.policy.resolve(&layout, &partition)?;
+        let mut pieces: Vec<C> = pieces
+            .into_iter()
+            // Creates what was not, on the stage's device, and leaves autodiff's graph clean.
+            .map(|piece| piece.valid().train())
+            .collect();
+        for (policy, piece) in policies.iter().zip(&pieces) {
+            refuse_unrepeatable(&layout, policy, piece)?;
+        }
+        let tied = tie(&mut pieces)?;
+        let first_trainable =
+            first_trainable(&partition, &pieces).ok_or(BuildError::NothingTrainable)?;
+        let positions: Vec<Arc<Position>> = pieces
+            .iter()
+            .map(|_| Arc::new(Position::new()))
+            .collect();
+        let stages = pieces
+            .into_iter()
+            .zip(policies)
+            .zip(devices)
+            .enumerate()
+            .map(|(index, ((module, policy), device))| {
+                Stage::new(StageParts {
+                    id: StageId(index),
+                    device,
+                    module,
+                    policy,
+                    range: partition.range(StageId(index)),
+                    first_trainable,
+                    optimizer: optimizer.clone(),
+                    seed: self.seed,
+                    position: positions[index].clone(),
+                })
+            })
+            .collect();
+        Ok(Trainer {
+            crew: Crew::start(stages, positions, self.stall_timeout)?,
+            layout,
+            partition,
+            schedule: self.schedule,
+            mailbox_capacity: self.mailbox_capacity,
+            tied,
+            clip_norm: self.clip_norm,
+            non_finite: self.non_finite,
+            observer: self.observer,
+            step: 0,
+            schedules: HashMap::new(),
+            loss_is_finite: true,
+        })
+    }
+}
+
+/// Fails if a recomputed segment holds a module that draws from Burn's generator or counts its
+/// forwards.
+fn refuse_unrepeatable<C: Chain>(
+    layout: &ChainLayout,
+    policy: &StagePolicy,
+    piece: &C,
+) -> Result<(), BuildError> {
+    for segment in policy.recomputed() {
+        let module = piece.clone().keep(segment..segment + 1);
+        if let Some((path, kind)) = parameters::training_flags(&module).into_iter().next() {
+            return Err(BuildError::NotRepeatable {
+                segment,
+                name: layout.segments()[segment].name.clone(),
+                advice: match kind.as_str() {
+                    "Dropout" => "use lynx_burn::nn::Dropout",
+                    "BatchNorm" => "use a layer or group normalisation",
+                    _ => "draw from the context's streams (Context::next_stream)",
+                },
+                path,
+                kind,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Finds parameters that several stages hold, by path, and gives them the first stage's values.
+fn tie<C: Chain>(pieces: &mut [C]) -> Result<BTreeMap<String, Vec<usize>>, BuildError> {
+    let mut holders: BTreeMap<String, Vec<(usize, Vec<usize>)>> = BTreeMap::new();
+    for (stage, piece) in pieces.iter().enumerate() {
+        for parameter in parameters::list(piece) {
+            holders
+                .entry(parameter.path)
+                .or_default()
+                .push((stage, parameter.dims));
+        }
+    }
+    holders.retain(|_, stages| stages.len() > 1);
+    for (path, stages) in &holders {
+        let (first_stage, first) = &stages[0];
+        if let Some((_, second)) = stages.iter().find(|(_, dims)| dims != first) {
+            return Err(BuildError::TiedShapes {
+                path: path.clone(),
+                first: first.clone(),
+                second: second.clone(),
+            });
+        }
+        let mut value = None;
+        parameters::visit(&pieces[*first_stage], |found, parameter| {
+            if found == path {
+                value = Some(parameter.value());
+            }
+        });
+        for (stage, _) in &stages[1..] {
+            if let Some(value) = value.clone() {
+                let values = BTreeMap::from([(path.clone(), value)]);
+                pieces[*stage] = parameters::replace(pieces[*stage].clone(), values);
+            }
+        }
+    }
+    Ok(holders
+        .into_iter()
+        .map(|(path, stages)| (path, stages.into_iter().map(|(stage, _)| stage).collect()))
+        .collect())
+}
+
+/// The first segment of the chain that has something to learn.
+fn first_trainable<C: Chain>(partition: &Partition, pieces: &[C]) -> Option<usize> {
+    partition
+        .ranges()
+        .zip(pieces)
+        .flat_map(|(range, piece)| range.map(move |segment| (segment, piece)))
+        .find(|(segment, piece)| {
+            let module = (*piece).clone().keep(*segment..segment + 1);
+            parameters::list(&module)
+                .iter()
+                .any(|parameter| parameter.trainable)
+        })
+        .map(|(segment, _)| segment)
+}

@@ -1,0 +1,164 @@
+//! The decisions about a trainer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use burn::prelude::*;
+
+use super::ScheduleSource;
+use crate::plan::policy::Policy;
+use crate::plan::schedule::{Kind, Schedule};
+use crate::runtime::exec::observer::Observer;
+
+/// How a chain is cut into stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// So many stages with as equal numbers of layers as possible.
+    Even(usize),
+    /// So many layers on each stage.
+    Layers(Vec<usize>),
+    /// The first segment of each stage; may cut inside a layer.
+    Starts(Vec<usize>),
+}
+
+/// What to do about a loss or a gradient that is not a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NonFinite {
+    /// Return an error. No parameter is changed, and the trainer can go on.
+    #[default]
+    Error,
+    /// Leave the update out and go on.
+    SkipUpdate,
+}
+
+/// Collects the decisions about a [`Trainer`](super::Trainer); every one has a default.
+#[derive(Clone)]
+pub struct TrainerBuilder {
+    pub(super) split: Split,
+    pub(super) policy: Policy,
+    pub(super) schedule: ScheduleSource,
+    pub(super) devices: Vec<Device>,
+    pub(super) mailbox_capacity: usize,
+    pub(super) seed: u64,
+    pub(super) clip_norm: Option<f64>,
+    pub(super) non_finite: NonFinite,
+    pub(super) stall_timeout: Duration,
+    pub(super) observer: Option<Arc<dyn Observer>>,
+}
+
+impl Default for TrainerBuilder {
+    fn default() -> Self {
+        Self {
+            split: Split::Even(1),
+            policy: Policy::RetainAll,
+            schedule: ScheduleSource::Kind(Kind::OneFOneB),
+            devices: Vec::new(),
+            mailbox_capacity: 1,
+            seed: 0,
+            clip_norm: None,
+            non_finite: NonFinite::default(),
+            // Compiling kernels for a first step can take minutes.
+            stall_timeout: Duration::from_secs(600),
+            observer: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for TrainerBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TrainerBuilder")
+            .field("split", &self.split)
+            .field("policy", &self.policy)
+            .field("schedule", &self.schedule)
+            .field("devices", &self.devices)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TrainerBuilder {
+    /// So many stages, even in layers. Default: one.
+    #[must_use]
+    pub fn stages(self, stages: usize) -> Self {
+        self.split(Split::Even(stages))
+    }
+
+    /// How the chain is cut into stages.
+    #[must_use]
+    pub fn split(mut self, split: Split) -> Self {
+        self.split = split;
+        self
+    }
+
+    /// What is recomputed. Default: nothing.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The kind of schedule. Default: 1F1B.
+    #[must_use]
+    pub fn schedule(mut self, kind: Kind) -> Self {
+        self.schedule = ScheduleSource::Kind(kind);
+        self
+    }
+
+    /// A complete schedule, transfers included; steps then have its number of micro-batches. It is
+    /// validated when the trainer is made.
+    #[must_use]
+    pub fn schedule_given(mut self, schedule: Schedule) -> Self {
+        self.schedule = ScheduleSource::Given(Arc::new(schedule));
+        self
+    }
+
+    /// One device for all stages, or one for each. Default: Burn's default device.
+    #[must_use]
+    pub fn devices(mut self, devices: impl IntoIterator<Item = Device>) -> Self {
+        self.devices = devices.into_iter().collect();
+        self
+    }
+
+    /// Messages that a mailbox between two stages holds. Default: 1. At 0, a stage that sends
+    /// waits until its neighbour receives.
+    #[must_use]
+    pub fn mailbox_capacity(mut self, messages: usize) -> Self {
+        self.mailbox_capacity = messages;
+        self
+    }
+
+    /// Seed of everything random in training. Default: 0.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Scales all gradients such that their norm, over all stages, is at most this. Default: none.
+    #[must_use]
+    pub fn clip_norm(mut self, norm: f64) -> Self {
+        self.clip_norm = Some(norm);
+        self
+    }
+
+    /// What to do about values that are not numbers. Default: an error.
+    #[must_use]
+    pub fn non_finite(mut self, reaction: NonFinite) -> Self {
+        self.non_finite = reaction;
+        self
+    }
+
+    /// How long a stage may stay inside one segment, or wait for a neighbour that does not compute
+    /// either, before it counts as stuck. Default: ten minutes.
+    #[must_use]
+    pub fn stall_timeout(mut self, time: Duration) -> Self {
+        self.stall_timeout = time;
+        self
+    }
+
+    /// Tells `observer` of every action.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+}
