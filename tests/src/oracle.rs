@@ -72,13 +72,13 @@ impl<C: Chain> Plain<C> {
 
     /// The mean loss of one micro-batch.
     pub fn loss(&self, id: MicroBatchId, batch: &MicroBatch<C>, mode: Mode) -> Tensor<1> {
-        let mut boundary = batch.input.clone().map(&mut OnAutodiff);
+        let mut boundary = batch.input.clone().map_tensors(&mut OnAutodiff);
         for segment in 0..self.model.segments().len() {
             let context = Context::new(mode, self.seed, self.step, id, SegmentId(segment));
             boundary = self.model.forward_segment(segment, boundary, &context);
         }
         self.model
-            .loss(boundary, batch.target.clone().map(&mut OnAutodiff))
+            .loss(boundary, batch.target.clone().map_tensors(&mut OnAutodiff))
     }
 
     /// One optimizer step; returns the micro-batches' losses.

@@ -24,9 +24,7 @@ pub(crate) struct Accumulator {
 
 impl Accumulator {
     /// For the segments that `modules` lists with the parameters each uses.
-    pub(crate) fn new<'a, M: Module + 'a>(
-        modules: impl Iterator<Item = (usize, &'a M)>,
-    ) -> Self {
+    pub(crate) fn new<'a, M: Module + 'a>(modules: impl Iterator<Item = (usize, &'a M)>) -> Self {
         let mut first_use = HashMap::new();
         for (segment, module) in modules {
             parameters::visit(module, |_, parameter| {
@@ -43,7 +41,12 @@ impl Accumulator {
     /// Adds what one micro-batch's backward over `segment` found.
     ///
     /// Segments of a micro-batch must come in descending order, micro-batches in ascending order.
-    pub(crate) fn add<M: Module>(&mut self, segment: usize, module: &M, mut found: GradientsParams) {
+    pub(crate) fn add<M: Module>(
+        &mut self,
+        segment: usize,
+        module: &M,
+        mut found: GradientsParams,
+    ) {
         parameters::visit(module, |_, parameter| {
             let waits = self
                 .first_use

@@ -27,17 +27,17 @@ use burn::prelude::*;
 /// }
 ///
 /// impl Boundary for Activations {
-///     fn map<M: TensorMap>(self, map: &mut M) -> Self {
+///     fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {
 ///         Self {
-///             hidden: self.hidden.map(map),
-///             padding: self.padding.map(map),
+///             hidden: self.hidden.map_tensors(map),
+///             padding: self.padding.map_tensors(map),
 ///         }
 ///     }
 /// }
 /// ```
 pub trait Boundary: Clone + Send + 'static {
     /// Shows every tensor to `map`, always in the same order, and keeps what it returns.
-    fn map<M: TensorMap>(self, map: &mut M) -> Self;
+    fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self;
 }
 
 /// Something done to each tensor of a [`Boundary`]. The defaults leave a tensor as it is.
@@ -68,38 +68,38 @@ pub trait TensorMap {
 pub struct Constant<const D: usize>(pub Tensor<D>);
 
 impl<const D: usize> Boundary for Tensor<D> {
-    fn map<M: TensorMap>(self, map: &mut M) -> Self {
+    fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {
         map.float(self)
     }
 }
 
 impl<const D: usize> Boundary for Constant<D> {
-    fn map<M: TensorMap>(self, map: &mut M) -> Self {
+    fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {
         Self(map.constant(self.0))
     }
 }
 
 impl<const D: usize> Boundary for Tensor<D, Int> {
-    fn map<M: TensorMap>(self, map: &mut M) -> Self {
+    fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {
         map.int(self)
     }
 }
 
 impl<const D: usize> Boundary for Tensor<D, Bool> {
-    fn map<M: TensorMap>(self, map: &mut M) -> Self {
+    fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {
         map.bool(self)
     }
 }
 
 impl<T: Boundary> Boundary for Option<T> {
-    fn map<M: TensorMap>(self, map: &mut M) -> Self {
-        Option::map(self, |inner| inner.map(map))
+    fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {
+        self.map(|inner| inner.map_tensors(map))
     }
 }
 
 impl<T: Boundary> Boundary for Vec<T> {
-    fn map<M: TensorMap>(self, map: &mut M) -> Self {
-        self.into_iter().map(|item| item.map(map)).collect()
+    fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {
+        self.into_iter().map(|item| item.map_tensors(map)).collect()
     }
 }
 
@@ -107,9 +107,9 @@ macro_rules! tuple {
     ($($name:ident),*) => {
         impl<$($name: Boundary),*> Boundary for ($($name,)*) {
             #[allow(non_snake_case, unused_variables, clippy::unused_unit)]
-            fn map<Map: TensorMap>(self, map: &mut Map) -> Self {
+            fn map_tensors<Map: TensorMap>(self, map: &mut Map) -> Self {
                 let ($($name,)*) = self;
-                ($($name.map(map),)*)
+                ($($name.map_tensors(map),)*)
             }
         }
     };
@@ -196,7 +196,7 @@ pub(crate) struct Signature {
 impl Signature {
     pub(crate) fn of<T: Boundary>(boundary: &T) -> Self {
         let mut signature = Self::default();
-        let _ = boundary.clone().map(&mut signature);
+        let _ = boundary.clone().map_tensors(&mut signature);
         signature
     }
 

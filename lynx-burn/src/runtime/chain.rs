@@ -100,6 +100,11 @@ impl Context {
         self.mode
     }
 
+    /// The micro-batch under way.
+    pub fn micro_batch(&self) -> MicroBatchId {
+        self.micro_batch
+    }
+
     /// The key of the next place in this segment that needs chance.
     ///
     /// The first call in a pass is site 0, the second site 1, and so on: the same in the forward

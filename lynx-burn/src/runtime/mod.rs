@@ -5,14 +5,14 @@
 //! ones; `exec` runs stages on threads; a [`trainer`] is what a program uses.
 
 mod accumulator;
-pub mod boundary;
-pub mod chain;
-pub mod exec;
+pub(crate) mod boundary;
+pub(crate) mod chain;
+pub(crate) mod exec;
 mod gradient;
 pub mod memory;
 pub mod nn;
 pub mod ops;
 mod parameters;
-pub mod stage;
-mod tape;
-pub mod trainer;
+pub(crate) mod stage;
+pub(crate) mod tape;
+pub(crate) mod trainer;

@@ -79,17 +79,17 @@ impl<M: Module, O: Boundary> Tape<M, O> {
             track: track_input,
             anchors: Vec::new(),
         };
-        let input = input.map(&mut entry);
+        let input = input.map_tensors(&mut entry);
         let output = forward(&leaves, input);
         let mut depth = Depth {
             deepest: Tensor::<1>::zeros([1], &device.clone().autodiff()),
         };
-        let output = output.map(&mut depth);
+        let output = output.map_tensors(&mut depth);
         let mut exit = Leaving {
             after: depth.deepest,
             exits: Vec::new(),
         };
-        let output = output.map(&mut exit);
+        let output = output.map_tensors(&mut exit);
         let tape = Self {
             leaves: Some(leaves),
             device: device.clone(),
@@ -117,10 +117,7 @@ impl<M: Module, O: Boundary> Tape<M, O> {
             });
         }
         let mut root: Option<Tensor<1>> = None;
-        for (index, (gradient, exit)) in gradients
-            .into_iter()
-            .zip(self.exits.drain(..))
-            .enumerate()
+        for (index, (gradient, exit)) in gradients.into_iter().zip(self.exits.drain(..)).enumerate()
         {
             let (Some(gradient), Some(stub)) = (gradient, exit.stub) else {
                 continue;

@@ -185,7 +185,9 @@ impl<C: Chain> Crew<C> {
             })
             .filter(|&(activity, time, _)| activity != Activity::Idle && time > self.stall)
             .collect();
-        stuck.sort_by_key(|&(activity, time, _)| (activity == Activity::Waiting, std::cmp::Reverse(time)));
+        stuck.sort_by_key(|&(activity, time, _)| {
+            (activity == Activity::Waiting, std::cmp::Reverse(time))
+        });
         // Somebody who waits may wait for a stage that is not late yet.
         let computing = missing.iter().any(|&stage| {
             matches!(self.positions[stage].activity(), (Activity::Busy, time) if time <= self.stall)
@@ -202,7 +204,11 @@ impl<C: Chain> Crew<C> {
     }
 
     /// Ends every thread, waiting for those that can end.
-    fn end<R>(&mut self, replies: &Receiver<(usize, Result<R, (Place, Cause)>)>, missing: Vec<usize>) {
+    fn end<R>(
+        &mut self,
+        replies: &Receiver<(usize, Result<R, (Place, Cause)>)>,
+        missing: Vec<usize>,
+    ) {
         let Some(workers) = self.workers.take() else {
             return;
         };

@@ -82,7 +82,8 @@ impl<C: Chain> Job<C> {
                         }
                         SegmentOutput::Loss(loss) => {
                             let share = shares.get(&id).copied().unwrap_or(1.0);
-                            let seed = Tensor::<1>::full([1], share, (&loss.device(), loss.dtype()));
+                            let seed =
+                                Tensor::<1>::full([1], share, (&loss.device(), loss.dtype()));
                             cotangents.insert(id, vec![Some(Gradient::new(seed))]);
                             losses.insert(id, loss);
                         }

@@ -14,5 +14,7 @@ mod allocator;
 pub(crate) mod ledger;
 mod meter;
 
-pub use allocator::{TENSOR_BYTES, TrackingAllocator, is_tracking, live_bytes, peak_bytes, reset_peak};
+pub use allocator::{
+    TENSOR_BYTES, TrackingAllocator, is_tracking, live_bytes, peak_bytes, reset_peak,
+};
 pub(crate) use meter::Meter;

@@ -148,13 +148,7 @@ impl<C: Chain> Stage<C> {
     }
 
     fn context(&self, mode: Mode, micro_batch: MicroBatchId, segment: usize) -> Context {
-        Context::new(
-            mode,
-            self.seed,
-            self.step,
-            micro_batch,
-            SegmentId(segment),
-        )
+        Context::new(mode, self.seed, self.step, micro_batch, SegmentId(segment))
     }
 
     /// Runs a segment without a tape.
@@ -198,8 +192,8 @@ impl<C: Chain> Stage<C> {
         input: C::Boundary,
         target: Option<C::Target>,
     ) -> Result<SegmentOutput<C::Boundary>, StageError> {
-        let input = input.map(&mut ToDevice(&self.device));
-        let target = target.map(|target| target.map(&mut ToDevice(&self.device)));
+        let input = input.map_tensors(&mut ToDevice(&self.device));
+        let target = target.map(|target| target.map_tensors(&mut ToDevice(&self.device)));
         let mut flight = Flight::new(Signature::of(&input).bytes);
         self.ledger.book(micro_batch, flight.arrived());
         let runs: Vec<Run> = self.policy.runs().to_vec();
@@ -256,8 +250,7 @@ impl<C: Chain> Stage<C> {
         let target = target.as_ref().filter(|_| self.is_last_segment(segment));
         if segment < self.first_trainable {
             self.position.at(micro_batch, segment, Pass::Forward);
-            let output =
-                self.untracked(segment, Mode::Training, micro_batch, input, target);
+            let output = self.untracked(segment, Mode::Training, micro_batch, input, target);
             return (Held::Nothing, output);
         }
         self.position.at(micro_batch, segment, Pass::Forward);
@@ -405,8 +398,8 @@ impl<C: Chain> Stage<C> {
         input: C::Boundary,
         target: Option<C::Target>,
     ) -> Result<SegmentOutput<C::Boundary>, StageError> {
-        let target = target.map(|target| target.map(&mut ToDevice(&self.device)));
-        let mut output = SegmentOutput::Next(input.map(&mut ToDevice(&self.device)));
+        let target = target.map(|target| target.map_tensors(&mut ToDevice(&self.device)));
+        let mut output = SegmentOutput::Next(input.map_tensors(&mut ToDevice(&self.device)));
         for segment in self.first..self.first + self.segments.len() {
             let SegmentOutput::Next(current) = output else {
                 break;

@@ -14,9 +14,9 @@ pub(crate) enum SegmentOutput<B> {
 }
 
 impl<B: Boundary> Boundary for SegmentOutput<B> {
-    fn map<M: TensorMap>(self, map: &mut M) -> Self {
+    fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {
         match self {
-            Self::Next(boundary) => Self::Next(boundary.map(map)),
+            Self::Next(boundary) => Self::Next(boundary.map_tensors(map)),
             Self::Loss(loss) => Self::Loss(map.float(loss)),
         }
     }
@@ -64,9 +64,9 @@ impl<C: Chain> SegmentModule<C> {
         target: Option<&C::Target>,
         context: &Context,
     ) -> SegmentOutput<C::Boundary> {
-        let input = input.map(&mut Lift);
-        let target = target.cloned().map(|target| target.map(&mut Lift));
-        Self::run(&self.still, self.index, input, target, context).map(&mut Lower)
+        let input = input.map_tensors(&mut Lift);
+        let target = target.cloned().map(|target| target.map_tensors(&mut Lift));
+        Self::run(&self.still, self.index, input, target, context).map_tensors(&mut Lower)
     }
 
     pub(super) fn tracked(
@@ -78,7 +78,7 @@ impl<C: Chain> SegmentModule<C> {
         context: &Context,
     ) -> (SegmentTape<C>, SegmentOutput<C::Boundary>) {
         let leaves = self.resting.clone().train();
-        let target = target.cloned().map(|target| target.map(&mut Lift));
+        let target = target.cloned().map(|target| target.map_tensors(&mut Lift));
         Tape::record(leaves, device, input, track_input, |module, input| {
             Self::run(module, self.index, input, target, context)
         })

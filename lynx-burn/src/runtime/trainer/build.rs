@@ -131,10 +131,8 @@ impl TrainerBuilder {
         let tied = tie(&mut pieces)?;
         let first_trainable =
             first_trainable(&partition, &pieces).ok_or(BuildError::NothingTrainable)?;
-        let positions: Vec<Arc<Position>> = pieces
-            .iter()
-            .map(|_| Arc::new(Position::new()))
-            .collect();
+        let positions: Vec<Arc<Position>> =
+            pieces.iter().map(|_| Arc::new(Position::new())).collect();
         let stages = pieces
             .into_iter()
             .zip(policies)

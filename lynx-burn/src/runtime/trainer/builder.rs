@@ -76,6 +76,12 @@ impl std::fmt::Debug for TrainerBuilder {
 }
 
 impl TrainerBuilder {
+    /// The defaults: one stage on Burn's default device, nothing recomputed.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// So many stages, even in layers. Default: one.
     #[must_use]
     pub fn stages(self, stages: usize) -> Self {

@@ -85,12 +85,6 @@ impl<C: Chain> std::fmt::Debug for Trainer<C> {
 }
 
 impl<C: Chain> Trainer<C> {
-    /// Starts the decisions about a trainer.
-    #[must_use]
-    pub fn builder() -> TrainerBuilder {
-        TrainerBuilder::default()
-    }
-
     /// The chain's segments.
     pub fn layout(&self) -> &ChainLayout {
         &self.layout
@@ -164,7 +158,7 @@ impl<C: Chain> Trainer<C> {
     /// If a stage fails.
     pub fn predict(&mut self, input: C::Boundary) -> Result<C::Boundary, TrainError> {
         let id = MicroBatchId(0);
-        let inputs = BTreeMap::from([(id, input.map(&mut Lower))]);
+        let inputs = BTreeMap::from([(id, input.map_tensors(&mut Lower))]);
         let mut outcomes = self.dispatch(1, Mode::Evaluation, inputs, BTreeMap::new())?;
         outcomes
             .pop()
@@ -250,10 +244,10 @@ impl<C: Chain> Trainer<C> {
         for (index, batch) in micro_batches.into_iter().enumerate() {
             let share = batch.weight as f64 / total as f64;
             shares.push(share);
-            inputs.insert(MicroBatchId(index), batch.input.map(&mut Lower));
+            inputs.insert(MicroBatchId(index), batch.input.map_tensors(&mut Lower));
             targets.insert(
                 MicroBatchId(index),
-                (batch.target.map(&mut Lower), share),
+                (batch.target.map_tensors(&mut Lower), share),
             );
         }
         let outcomes = self.dispatch(count, mode, inputs, targets)?;
@@ -272,8 +266,7 @@ impl<C: Chain> Trainer<C> {
         }
         let schedule = self.schedule(micro_batches, mode == Mode::Training)?;
         let stages = self.partition.stages();
-        let mailboxes =
-            mailbox::connect(stages, self.mailbox_capacity, self.crew.stop_signal());
+        let mailboxes = mailbox::connect(stages, self.mailbox_capacity, self.crew.stop_signal());
         let mut inputs = Some(inputs);
         let mut targets = Some(targets);
         let jobs = mailboxes
