@@ -16,6 +16,8 @@ use lynx_burn::{Boundary, Chain, Constant, Context, MicroBatch, TensorMap};
 pub enum Step {
     /// A linear layer and GELU.
     Dense,
+    /// A product with a square matrix and tanh: autodiff keeps both factors and the result.
+    Tanh,
     /// The one linear layer that all segments of this kind share.
     Shared,
     /// Layer normalisation.
@@ -96,7 +98,15 @@ impl NetSpec {
             .enumerate()
             .map(|(index, step)| {
                 let cell = Cell {
-                    linear: (*step == Step::Dense).then(linear),
+                    linear: match step {
+                        Step::Dense => Some(linear()),
+                        Step::Tanh => Some(
+                            LinearConfig::new(self.width, self.width)
+                                .with_bias(false)
+                                .init(device),
+                        ),
+                        _ => None,
+                    },
                     norm: (*step == Step::Norm)
                         .then(|| LayerNormConfig::new(self.width).init(device)),
                     dropout: (*step == Step::Drop)
@@ -247,6 +257,7 @@ impl Chain for Net {
             Step::Dense => {
                 Gelu::new().forward(cell.linear.as_ref().expect("dense").forward(hidden))
             }
+            Step::Tanh => cell.linear.as_ref().expect("tanh").forward(hidden).tanh(),
             Step::Shared => self.shared.as_ref().expect("shared").forward(hidden),
             Step::Norm => cell.norm.as_ref().expect("norm").forward(hidden),
             Step::Open => {

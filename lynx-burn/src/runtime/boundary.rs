@@ -143,28 +143,6 @@ impl TensorMap for ToDevice<'_> {
     }
 }
 
-/// Associates every tensor with autodiff, without gradient: a segment's untracked forward must
-/// take the same code paths as its tracked one, or recomputing would not give the same bits.
-pub(crate) struct Lift;
-
-impl TensorMap for Lift {
-    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-        tensor.autodiff()
-    }
-
-    fn constant<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-        tensor.autodiff()
-    }
-
-    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
-        tensor.autodiff()
-    }
-
-    fn bool<const D: usize>(&mut self, tensor: Tensor<D, Bool>) -> Tensor<D, Bool> {
-        tensor.autodiff()
-    }
-}
-
 /// Takes every tensor out of autodiff: a boundary at rest belongs to no tape.
 pub(crate) struct Lower;
 
@@ -190,7 +168,7 @@ impl TensorMap for Lower {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Signature {
     pub(crate) dims: Vec<Vec<usize>>,
-    pub(crate) bytes: u64,
+    sizes: Vec<u64>,
 }
 
 impl Signature {
@@ -200,8 +178,17 @@ impl Signature {
         signature
     }
 
+    /// Bytes of the tensors that have at least `smallest`.
+    pub(crate) fn bytes_from(&self, smallest: u64) -> i64 {
+        self.sizes
+            .iter()
+            .filter(|&&size| size >= smallest)
+            .sum::<u64>() as i64
+    }
+
     fn push(&mut self, dims: &[usize], element_bytes: usize) {
-        self.bytes += (dims.iter().product::<usize>() * element_bytes) as u64;
+        self.sizes
+            .push((dims.iter().product::<usize>() * element_bytes) as u64);
         self.dims.push(dims.to_vec());
     }
 }

@@ -13,6 +13,7 @@ pub mod memory;
 pub mod nn;
 pub mod ops;
 mod parameters;
+mod parcel;
 pub(crate) mod stage;
 pub(crate) mod tape;
 pub(crate) mod trainer;

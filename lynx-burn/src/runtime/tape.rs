@@ -13,6 +13,7 @@ use burn::tensor::Gradients;
 use super::boundary::{Boundary, TensorMap};
 use super::gradient::Gradient;
 use super::ops;
+use super::parcel::{FloatEntry, Parcel};
 
 /// What autodiff keeps for one segment of one micro-batch, and how to start and end a backward.
 pub(crate) struct Tape<M, O> {
@@ -71,7 +72,7 @@ impl<M: Module, O: Boundary> Tape<M, O> {
     pub(crate) fn record<I: Boundary>(
         leaves: M,
         device: &Device,
-        input: I,
+        input: Parcel<I>,
         track_input: bool,
         forward: impl FnOnce(&M, I) -> O,
     ) -> (Self, O) {
@@ -79,7 +80,7 @@ impl<M: Module, O: Boundary> Tape<M, O> {
             track: track_input,
             anchors: Vec::new(),
         };
-        let input = input.map_tensors(&mut entry);
+        let input = input.enter(&mut entry);
         let output = forward(&leaves, input);
         let mut depth = Depth {
             deepest: Tensor::<1>::zeros([1], &device.clone().autodiff()),
@@ -188,8 +189,8 @@ struct Entry {
     anchors: Vec<Option<Box<dyn Anchor>>>,
 }
 
-impl TensorMap for Entry {
-    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+impl FloatEntry for Entry {
+    fn first<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
         let tensor = tensor.autodiff();
         if !self.track {
             self.anchors.push(None);
@@ -200,16 +201,9 @@ impl TensorMap for Entry {
         entered
     }
 
-    fn constant<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-        tensor.autodiff()
-    }
-
-    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
-        tensor.autodiff()
-    }
-
-    fn bool<const D: usize>(&mut self, tensor: Tensor<D, Bool>) -> Tensor<D, Bool> {
-        tensor.autodiff()
+    fn again(&mut self) {
+        // Its gradient is in the first one's sum.
+        self.anchors.push(None);
     }
 }
 

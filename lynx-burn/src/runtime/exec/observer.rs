@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::ids::StageId;
 use crate::plan::schedule::Action;
+use crate::units::Bytes;
 
 /// One action of one stage, from begin to end.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,8 @@ pub struct ActionSpan {
     pub end: Instant,
     /// Micro-batches between forward and backward on the stage, afterwards.
     pub in_flight: usize,
+    /// Bytes of boundaries and tapes that the stage keeps, afterwards.
+    pub retained: Bytes,
 }
 
 /// Told of every action, on the stage's own thread: it must be quick.

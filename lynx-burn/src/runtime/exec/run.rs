@@ -14,6 +14,7 @@ use crate::ids::{MicroBatchId, StageId};
 use crate::plan::schedule::Action;
 use crate::runtime::chain::{Chain, Mode};
 use crate::runtime::gradient::Gradient;
+use crate::runtime::parcel::Parcel;
 use crate::runtime::stage::{SegmentOutput, Stage, StageReport};
 
 /// Gradients of a boundary's float tensors.
@@ -25,9 +26,9 @@ pub(crate) struct Job<C: Chain> {
     pub(crate) step: u64,
     pub(crate) mode: Mode,
     pub(crate) actions: Vec<Action>,
-    pub(crate) mailboxes: Mailboxes<C::Boundary, Cotangents>,
+    pub(crate) mailboxes: Mailboxes<Parcel<C::Boundary>, Cotangents>,
     /// For the first stage.
-    pub(crate) inputs: BTreeMap<MicroBatchId, C::Boundary>,
+    pub(crate) inputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>>,
     /// For the last stage, each with the share of its loss in the step's.
     pub(crate) targets: BTreeMap<MicroBatchId, (C::Target, f64)>,
     pub(crate) position: Arc<Position>,
@@ -39,14 +40,14 @@ pub(crate) struct Outcome<C: Chain> {
     /// The last stage's losses.
     pub(crate) losses: BTreeMap<MicroBatchId, f64>,
     /// Boundaries that no stage received: the last stage's, where there were no targets.
-    pub(crate) outputs: BTreeMap<MicroBatchId, C::Boundary>,
+    pub(crate) outputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>>,
     pub(crate) report: StageReport,
 }
 
 impl<C: Chain> Job<C> {
     /// Runs the actions.
     pub(crate) fn run(mut self, stage: &mut Stage<C>) -> Result<Outcome<C>, Cause> {
-        let mut outputs: BTreeMap<MicroBatchId, C::Boundary> = BTreeMap::new();
+        let mut outputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>> = BTreeMap::new();
         let mut cotangents: BTreeMap<MicroBatchId, Cotangents> = BTreeMap::new();
         let mut losses: BTreeMap<MicroBatchId, Tensor<1>> = BTreeMap::new();
         let shares: BTreeMap<MicroBatchId, f64> = self
@@ -115,6 +116,7 @@ impl<C: Chain> Job<C> {
                     begin,
                     end: Instant::now(),
                     in_flight: stage.in_flight(),
+                    retained: stage.retained(),
                 });
             }
         }

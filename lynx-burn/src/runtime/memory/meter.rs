@@ -26,6 +26,14 @@ impl Meter {
         }
     }
 
+    /// The smallest tensor that readings include.
+    pub(crate) fn smallest(&self) -> u64 {
+        match self {
+            Self::Thread => allocator::TENSOR_BYTES as u64,
+            Self::Pool(_) | Self::None => 0,
+        }
+    }
+
     /// A reading that means something only next to another one of the same thread.
     pub(crate) fn read(&self) -> Option<i64> {
         match self {

@@ -1,5 +1,8 @@
 //! The gradients.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use burn::backend::autodiff::{
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
     grads::Gradients,
@@ -121,6 +124,11 @@ impl<B: RecomputeOps, C: CheckpointStrategy> RecomputeOps for Autodiff<B, C> {
             OpsKind::Tracked(prep) => prep.finish(gradient, next),
             OpsKind::UnTracked(prep) => prep.finish(next),
         }
+    }
+
+    fn segment_identity(input: FloatTensor<Self>, id: Arc<AtomicU64>) -> FloatTensor<Self> {
+        id.store(input.id().value, Ordering::Relaxed);
+        input
     }
 
     fn keyed_dropout(

@@ -23,6 +23,9 @@
 //! One trait, [`RecomputeOps`]; the backends' implementations are its defaults, which are written
 //! in terms of any backend, and the gradients are in `autodiff.rs`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use burn::backend::{Backend, Dispatch, TensorMetadata, backend_extension, tensor::FloatTensor};
 use burn::prelude::*;
 use burn::tensor::{DType, TensorData};
@@ -72,6 +75,12 @@ pub trait RecomputeOps: Backend {
         next
     }
 
+    /// `input` itself; stores in `id` what tells autodiff's tensors apart.
+    fn segment_identity(input: FloatTensor<Self>, id: Arc<AtomicU64>) -> FloatTensor<Self> {
+        let _ = id;
+        input
+    }
+
     /// `input` with elements dropped by the mask that `key` names.
     fn keyed_dropout(
         input: FloatTensor<Self>,
@@ -99,6 +108,13 @@ fn mask_like<B: Backend>(
         other => data.convert_dtype(other),
     };
     B::float_from_data(data, &input.device())
+}
+
+/// A number that two tensors on autodiff share only if they are the same tensor.
+pub(crate) fn identity<const D: usize>(tensor: Tensor<D>) -> u64 {
+    let id = Arc::new(AtomicU64::new(0));
+    let _ = Dispatch::segment_identity(tensor.into_dispatch(), id.clone());
+    id.load(Ordering::Relaxed)
 }
 
 /// Makes `input` the entry of a tape; returns it and the anchor that collects its gradient.

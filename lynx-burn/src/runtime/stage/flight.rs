@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::segment::SegmentTape;
 use crate::runtime::boundary::Signature;
 use crate::runtime::chain::Chain;
+use crate::runtime::parcel::Parcel;
 
 /// What is kept for one run of segments.
 pub(super) enum Held<C: Chain> {
@@ -16,22 +17,12 @@ pub(super) enum Held<C: Chain> {
     /// A group's first input.
     Input {
         group: Range<usize>,
-        input: C::Boundary,
+        input: Parcel<C::Boundary>,
         /// What the group's first forward gave, to compare its recomputation with.
         output: Signature,
     },
     /// Nothing below needs a gradient.
     Nothing,
-}
-
-impl<C: Chain> Held<C> {
-    /// Bytes that can be counted without a meter.
-    pub(super) fn boundary_bytes(&self) -> i64 {
-        match self {
-            Self::Input { input, .. } => Signature::of(input).bytes as i64,
-            Self::Tape { .. } | Self::Nothing => 0,
-        }
-    }
 }
 
 /// One micro-batch on its way through a stage.
@@ -43,9 +34,9 @@ pub(super) struct Flight<C: Chain> {
 }
 
 impl<C: Chain> Flight<C> {
-    pub(super) fn new(arrived: u64) -> Self {
+    pub(super) fn new(arrived: i64) -> Self {
         Self {
-            arrived: arrived as i64,
+            arrived,
             held: Vec::new(),
             target: None,
         }

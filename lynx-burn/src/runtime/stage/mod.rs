@@ -26,6 +26,7 @@ use super::chain::{Chain, Context, Mode};
 use super::exec::position::{Pass, Position};
 use super::gradient::Gradient;
 use super::memory::{Meter, ledger::Ledger};
+use super::parcel::Parcel;
 use crate::ids::{MicroBatchId, SegmentId, StageId};
 use crate::plan::policy::{Run, StagePolicy};
 use crate::units::Bytes;
@@ -157,7 +158,7 @@ impl<C: Chain> Stage<C> {
         segment: usize,
         mode: Mode,
         micro_batch: MicroBatchId,
-        input: C::Boundary,
+        input: Parcel<C::Boundary>,
         target: Option<&C::Target>,
     ) -> SegmentOutput<C::Boundary> {
         let context = self.context(mode, micro_batch, segment);
@@ -169,7 +170,7 @@ impl<C: Chain> Stage<C> {
         &self,
         segment: usize,
         micro_batch: MicroBatchId,
-        input: C::Boundary,
+        input: Parcel<C::Boundary>,
         target: Option<&C::Target>,
     ) -> (segment::SegmentTape<C>, SegmentOutput<C::Boundary>) {
         let context = self.context(Mode::Training, micro_batch, segment);
@@ -189,12 +190,12 @@ impl<C: Chain> Stage<C> {
     pub(crate) fn forward(
         &mut self,
         micro_batch: MicroBatchId,
-        input: C::Boundary,
+        input: Parcel<C::Boundary>,
         target: Option<C::Target>,
     ) -> Result<SegmentOutput<C::Boundary>, StageError> {
         let input = input.map_tensors(&mut ToDevice(&self.device));
         let target = target.map(|target| target.map_tensors(&mut ToDevice(&self.device)));
-        let mut flight = Flight::new(Signature::of(&input).bytes);
+        let mut flight = Flight::new(self.bytes_of(&input));
         self.ledger.book(micro_batch, flight.arrived());
         let runs: Vec<Run> = self.policy.runs().to_vec();
         let mut output = SegmentOutput::Next(input);
@@ -221,7 +222,10 @@ impl<C: Chain> Stage<C> {
                     after - before
                 }
                 _ => {
-                    let kept = held.boundary_bytes();
+                    let kept = match &held {
+                        Held::Input { input, .. } => self.bytes_of(input),
+                        Held::Tape { .. } | Held::Nothing => 0,
+                    };
                     self.ledger.book(micro_batch, kept);
                     kept
                 }
@@ -230,7 +234,7 @@ impl<C: Chain> Stage<C> {
         }
         if let (SegmentOutput::Next(boundary), Some(_)) = (&output, self.meter.read()) {
             // The boundary is the next stage's from here on.
-            let sent = -(Signature::of(boundary).bytes as i64);
+            let sent = -self.bytes_of(boundary);
             self.ledger.book(micro_batch, sent);
             flight.release_from_last(sent);
         }
@@ -239,12 +243,17 @@ impl<C: Chain> Stage<C> {
         Ok(output)
     }
 
+    /// Bytes of a boundary's tensors, as far as the meter would see them.
+    fn bytes_of(&self, boundary: &Parcel<C::Boundary>) -> i64 {
+        Signature::of(boundary).bytes_from(self.meter.smallest())
+    }
+
     /// A segment whose tape is kept.
     fn retain(
         &mut self,
         segment: usize,
         micro_batch: MicroBatchId,
-        input: C::Boundary,
+        input: Parcel<C::Boundary>,
         target: &Option<C::Target>,
     ) -> (Held<C>, SegmentOutput<C::Boundary>) {
         let target = target.as_ref().filter(|_| self.is_last_segment(segment));
@@ -263,7 +272,7 @@ impl<C: Chain> Stage<C> {
         &mut self,
         group: std::ops::Range<usize>,
         micro_batch: MicroBatchId,
-        input: C::Boundary,
+        input: Parcel<C::Boundary>,
         target: &Option<C::Target>,
     ) -> (Held<C>, SegmentOutput<C::Boundary>) {
         let mut output = SegmentOutput::Next(input);
@@ -349,7 +358,7 @@ impl<C: Chain> Stage<C> {
         &mut self,
         micro_batch: MicroBatchId,
         group: std::ops::Range<usize>,
-        input: C::Boundary,
+        input: Parcel<C::Boundary>,
         expected: &Signature,
         target: &Option<C::Target>,
     ) -> Result<Vec<(usize, segment::SegmentTape<C>)>, StageError> {
@@ -395,7 +404,7 @@ impl<C: Chain> Stage<C> {
         &mut self,
         mode: Mode,
         micro_batch: MicroBatchId,
-        input: C::Boundary,
+        input: Parcel<C::Boundary>,
         target: Option<C::Target>,
     ) -> Result<SegmentOutput<C::Boundary>, StageError> {
         let target = target.map(|target| target.map_tensors(&mut ToDevice(&self.device)));
@@ -409,6 +418,11 @@ impl<C: Chain> Stage<C> {
             output = self.untracked(segment, mode, micro_batch, current, target);
         }
         Ok(output)
+    }
+
+    /// Bytes of boundaries and tapes kept now.
+    pub(crate) fn retained(&self) -> Bytes {
+        self.ledger.current()
     }
 
     /// Micro-batches between forward and backward.

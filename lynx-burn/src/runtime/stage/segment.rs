@@ -2,21 +2,22 @@
 
 use burn::prelude::*;
 
-use crate::runtime::boundary::{Boundary, Lift, Lower, TensorMap};
+use crate::runtime::boundary::{Boundary, Lower, TensorMap};
 use crate::runtime::chain::{Chain, Context};
+use crate::runtime::parcel::{Parcel, Untracked};
 use crate::runtime::tape::Tape;
 
 /// What a segment yields: the next boundary or, from the chain's last segment, the loss.
 #[derive(Clone, Debug)]
 pub(crate) enum SegmentOutput<B> {
-    Next(B),
+    Next(Parcel<B>),
     Loss(Tensor<1>),
 }
 
 impl<B: Boundary> Boundary for SegmentOutput<B> {
     fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {
         match self {
-            Self::Next(boundary) => Self::Next(boundary.map_tensors(map)),
+            Self::Next(parcel) => Self::Next(parcel.map_tensors(map)),
             Self::Loss(loss) => Self::Loss(map.float(loss)),
         }
     }
@@ -54,33 +55,37 @@ impl<C: Chain> SegmentModule<C> {
         let output = module.forward_segment(index, input, context);
         match target {
             Some(target) => SegmentOutput::Loss(module.loss(output, target)),
-            None => SegmentOutput::Next(output),
+            None => SegmentOutput::Next(Parcel::from_segment(output)),
         }
     }
 
     pub(super) fn untracked(
         &self,
-        input: C::Boundary,
+        input: Parcel<C::Boundary>,
         target: Option<&C::Target>,
         context: &Context,
     ) -> SegmentOutput<C::Boundary> {
-        let input = input.map_tensors(&mut Lift);
-        let target = target.cloned().map(|target| target.map_tensors(&mut Lift));
+        let input = input.enter(&mut Untracked);
+        let target = target.cloned().map(on_autodiff);
         Self::run(&self.still, self.index, input, target, context).map_tensors(&mut Lower)
     }
 
     pub(super) fn tracked(
         &self,
         device: &Device,
-        input: C::Boundary,
+        input: Parcel<C::Boundary>,
         target: Option<&C::Target>,
         track_input: bool,
         context: &Context,
     ) -> (SegmentTape<C>, SegmentOutput<C::Boundary>) {
         let leaves = self.resting.clone().train();
-        let target = target.cloned().map(|target| target.map_tensors(&mut Lift));
+        let target = target.cloned().map(on_autodiff);
         Tape::record(leaves, device, input, track_input, |module, input| {
             Self::run(module, self.index, input, target, context)
         })
     }
+}
+
+fn on_autodiff<T: Boundary>(target: T) -> T {
+    Parcel::from_outside(target).enter(&mut Untracked)
 }

@@ -26,6 +26,7 @@ use super::exec::error::Cause;
 use super::exec::mailbox;
 use super::exec::observer::Observer;
 use super::exec::run::{Job, Outcome};
+use super::parcel::Parcel;
 use super::stage::Stage;
 use crate::ids::{MicroBatchId, StageId};
 use crate::plan::layout::ChainLayout;
@@ -158,11 +159,12 @@ impl<C: Chain> Trainer<C> {
     /// If a stage fails.
     pub fn predict(&mut self, input: C::Boundary) -> Result<C::Boundary, TrainError> {
         let id = MicroBatchId(0);
-        let inputs = BTreeMap::from([(id, input.map_tensors(&mut Lower))]);
+        let inputs = BTreeMap::from([(id, from_outside(input))]);
         let mut outcomes = self.dispatch(1, Mode::Evaluation, inputs, BTreeMap::new())?;
         outcomes
             .pop()
             .and_then(|mut last| last.outputs.remove(&id))
+            .map(|parcel| parcel.boundary)
             .ok_or(TrainError::Ended)
     }
 
@@ -244,7 +246,7 @@ impl<C: Chain> Trainer<C> {
         for (index, batch) in micro_batches.into_iter().enumerate() {
             let share = batch.weight as f64 / total as f64;
             shares.push(share);
-            inputs.insert(MicroBatchId(index), batch.input.map_tensors(&mut Lower));
+            inputs.insert(MicroBatchId(index), from_outside(batch.input));
             targets.insert(
                 MicroBatchId(index),
                 (batch.target.map_tensors(&mut Lower), share),
@@ -258,7 +260,7 @@ impl<C: Chain> Trainer<C> {
         &mut self,
         micro_batches: usize,
         mode: Mode,
-        inputs: BTreeMap<MicroBatchId, C::Boundary>,
+        inputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>>,
         targets: BTreeMap<MicroBatchId, (C::Target, f64)>,
     ) -> Result<Vec<Outcome<C>>, TrainError> {
         if self.crew.is_over() {
@@ -353,6 +355,11 @@ fn weigh(losses: &[f64], shares: &[f64]) -> f64 {
         .zip(shares)
         .map(|(loss, share)| loss * share)
         .sum()
+}
+
+/// A caller's boundary, wherever its tensors live.
+fn from_outside<B: Boundary>(boundary: B) -> Parcel<B> {
+    Parcel::from_outside(boundary.map_tensors(&mut Lower))
 }
 
 /// Adds transfers such that mailboxes of `capacity` suffice.
