@@ -126,6 +126,7 @@ impl NetSpec {
             shared: self.steps.contains(&Step::Shared).then(linear),
             calls: Calls::new(self.steps.len()),
             spec: self.clone(),
+            learn_shared_in: None,
         }
     }
 
@@ -180,6 +181,9 @@ pub struct Net {
     pub calls: Calls,
     #[module(skip)]
     spec: NetSpec,
+    /// If set, the shared layer learns from its use in this segment only.
+    #[module(skip)]
+    learn_shared_in: Option<usize>,
 }
 
 /// One segment's modules.
@@ -258,7 +262,13 @@ impl Chain for Net {
                 Gelu::new().forward(cell.linear.as_ref().expect("dense").forward(hidden))
             }
             Step::Tanh => cell.linear.as_ref().expect("tanh").forward(hidden).tanh(),
-            Step::Shared => self.shared.as_ref().expect("shared").forward(hidden),
+            Step::Shared => {
+                let shared = self.shared.clone().expect("shared");
+                match self.learn_shared_in {
+                    Some(segment) if segment != index => shared.no_grad().forward(hidden),
+                    _ => shared.forward(hidden),
+                }
+            }
             Step::Norm => cell.norm.as_ref().expect("norm").forward(hidden),
             Step::Open => {
                 skip = Some(match skip {
@@ -298,6 +308,18 @@ impl Chain for Net {
 }
 
 impl Net {
+    /// The layer that several segments use.
+    pub fn shared(&self) -> Option<&Linear> {
+        self.shared.as_ref()
+    }
+
+    /// The same model, whose shared layer learns from its use in `segment` only.
+    #[must_use]
+    pub fn learning_shared_in(mut self, segment: usize) -> Self {
+        self.learn_shared_in = Some(segment);
+        self
+    }
+
     fn misbehave(
         &self,
         index: usize,

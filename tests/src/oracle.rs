@@ -98,6 +98,20 @@ impl<C: Chain> Plain<C> {
     }
 }
 
+impl<C: Chain> Plain<C> {
+    /// Lets the optimizer use the sum of `gradients`, added in their order.
+    pub fn apply(&mut self, learning_rate: f64, gradients: Vec<GradientsParams>) {
+        let mut sum = GradientsAccumulator::new();
+        for part in gradients {
+            sum.accumulate(&self.model, part);
+        }
+        self.model = self
+            .optimizer
+            .step(learning_rate, self.model.clone(), sum.grads());
+        self.step += 1;
+    }
+}
+
 /// Scales gradients to a global norm of at most `limit`.
 fn clip<C: Module>(model: &C, gradients: &mut GradientsParams, limit: f64) {
     let mut squares = BTreeMap::new();

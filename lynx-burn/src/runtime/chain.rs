@@ -15,10 +15,11 @@ use crate::plan::layout::Segment;
 /// Segments are what is recomputed; stages are cut between them. The methods know nothing of
 /// pipelines, tapes or policies: those are chosen outside the model.
 ///
-/// A gradient of the chain is, bit for bit, the one that Burn computes for the uncut model as long
-/// as each boundary tensor feeds at most two operations, or its uses in later segments lie deeper
-/// than those in earlier ones, as in every residual network. (Floating-point addition commutes but
-/// does not associate: three contributions added in another order may differ in the last bit.)
+/// Gradients are, bit for bit, those that Burn computes for the uncut model. Floating-point addition
+/// commutes but does not associate, so this needs the same order of additions, and there are two
+/// sums whose order Burn leaves open: one parameter used by *three or more* segments, and one
+/// boundary tensor with three or more uses of which a later segment's lies less deep in the graph
+/// than an earlier one's. There the last bit may differ.
 pub trait Chain: Module + 'static {
     /// What passes between segments. The first segment receives it from the caller, so it must be
     /// able to hold the model's input too.

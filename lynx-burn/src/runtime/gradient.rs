@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::fmt;
 
+use burn::backend::autodiff::ops::NodeGuard;
 use burn::prelude::*;
 
 use super::ops;
@@ -18,7 +19,7 @@ trait Erased: Send {
     fn data(&self) -> TensorData;
     fn to_device(self: Box<Self>, device: &Device) -> Gradient;
     fn plus(self: Box<Self>, other: Gradient) -> Gradient;
-    fn seed(self: Box<Self>, stub: Tensor<1>, next: Tensor<1>) -> Tensor<1>;
+    fn seed(self: Box<Self>, token: Tensor<1>, place: NodeGuard) -> Tensor<1>;
     fn copy(&self) -> Gradient;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
@@ -46,8 +47,8 @@ impl<const D: usize> Erased for Tensor<D> {
         }
     }
 
-    fn seed(self: Box<Self>, stub: Tensor<1>, next: Tensor<1>) -> Tensor<1> {
-        ops::seed(stub, self.autodiff(), next)
+    fn seed(self: Box<Self>, token: Tensor<1>, place: NodeGuard) -> Tensor<1> {
+        ops::seed(token, place, self.autodiff())
     }
 
     fn copy(&self) -> Gradient {
@@ -88,8 +89,8 @@ impl Gradient {
     }
 
     /// See [`ops::seed`].
-    pub(crate) fn seed(self, stub: Tensor<1>, next: Tensor<1>) -> Tensor<1> {
-        self.0.seed(stub, next)
+    pub(crate) fn seed(self, token: Tensor<1>, place: NodeGuard) -> Tensor<1> {
+        self.0.seed(token, place)
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::marker::PhantomData;
 
+use burn::backend::autodiff::ops::NodeGuard;
 use burn::optim::GradientsParams;
 use burn::prelude::*;
 use burn::tensor::Gradients;
@@ -28,8 +29,8 @@ pub(crate) struct Tape<M, O> {
 
 /// One float tensor of the output.
 struct Exit {
-    /// Nothing if no gradient can flow into it.
-    stub: Option<Tensor<1>>,
+    /// Its place on the tape, for a join and a seed; nothing if no gradient can flow into it.
+    places: Option<[NodeGuard; 2]>,
     dims: Vec<usize>,
 }
 
@@ -82,20 +83,13 @@ impl<M: Module, O: Boundary> Tape<M, O> {
         };
         let input = input.enter(&mut entry);
         let output = forward(&leaves, input);
-        let mut depth = Depth {
-            deepest: Tensor::<1>::zeros([1], &device.clone().autodiff()),
-        };
-        let output = output.map_tensors(&mut depth);
-        let mut exit = Leaving {
-            after: depth.deepest,
-            exits: Vec::new(),
-        };
+        let mut exit = Leaving(Vec::new());
         let output = output.map_tensors(&mut exit);
         let tape = Self {
             leaves: Some(leaves),
             device: device.clone(),
             anchors: entry.anchors,
-            exits: exit.exits,
+            exits: exit.0,
             consumed: false,
             output: PhantomData,
         };
@@ -117,10 +111,11 @@ impl<M: Module, O: Boundary> Tape<M, O> {
                 found: gradients.len(),
             });
         }
-        let mut root: Option<Tensor<1>> = None;
+        let mut seeds = Vec::new();
+        let mut token = Tensor::<1>::zeros([1], &self.device.clone().autodiff());
         for (index, (gradient, exit)) in gradients.into_iter().zip(self.exits.drain(..)).enumerate()
         {
-            let (Some(gradient), Some(stub)) = (gradient, exit.stub) else {
+            let (Some(gradient), Some([deep, place])) = (gradient, exit.places) else {
                 continue;
             };
             if gradient.dims() != exit.dims {
@@ -130,19 +125,19 @@ impl<M: Module, O: Boundary> Tape<M, O> {
                     found: gradient.dims(),
                 });
             }
-            let next = match root {
-                Some(root) => root,
-                None => Tensor::zeros([1], &self.device.clone().autodiff()),
-            };
-            root = Some(gradient.seed(stub, next));
+            token = ops::join(token, deep);
+            seeds.push((gradient, place));
         }
-        let Some(root) = root else {
+        let root = seeds.into_iter().fold(token, |token, (gradient, place)| {
+            gradient.seed(token, place)
+        });
+        if !root.is_tracked() {
             // Nothing below depends on this micro-batch's loss.
             return Ok(Pulled {
                 parameters: GradientsParams::new(),
                 input: self.anchors.iter().map(|_| None).collect(),
             });
-        };
+        }
         let mut found = root.backward();
         drop(root);
         self.consumed = true;
@@ -207,35 +202,23 @@ impl FloatEntry for Entry {
     }
 }
 
-/// Finds a place deeper than every tracked output.
-struct Depth {
-    deepest: Tensor<1>,
-}
-
-impl TensorMap for Depth {
-    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-        if tensor.is_tracked() {
-            self.deepest = ops::join(tensor.clone(), self.deepest.clone());
-        }
-        tensor
-    }
-}
-
-/// Cuts a boundary off its tape, leaving a stub for each tracked output.
-struct Leaving {
-    after: Tensor<1>,
-    exits: Vec<Exit>,
-}
+/// Cuts a boundary off its tape, keeping the place of each tracked output.
+struct Leaving(Vec<Exit>);
 
 impl TensorMap for Leaving {
     fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-        let dims = tensor.dims().to_vec();
-        let plain = tensor.clone().inner();
-        let stub = tensor
-            .is_tracked()
-            .then(|| ops::leave(tensor, self.after.clone()));
-        self.exits.push(Exit { stub, dims });
-        plain
+        let places = if tensor.is_tracked() {
+            ops::hold(tensor.clone())
+                .zip(ops::hold(tensor.clone()))
+                .map(|(deep, place)| [deep, place])
+        } else {
+            None
+        };
+        self.0.push(Exit {
+            places,
+            dims: tensor.dims().to_vec(),
+        });
+        tensor.inner()
     }
 
     fn constant<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {

@@ -1,17 +1,16 @@
 //! The gradients.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::PoisonError;
 
 use burn::backend::autodiff::{
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
     grads::Gradients,
-    ops::{Backward, Ops, OpsKind, unary},
+    ops::{Backward, NodeGuard, Ops, OpsKind, unary},
 };
 use burn::backend::{Autodiff, Backend, tensor::FloatTensor};
 use lynx_kernels::random::{KeepProbability, StreamKey};
 
-use super::{RecomputeOps, mask_like};
+use super::{PlaceSlot, RecomputeOps, mask_like};
 
 impl<B: RecomputeOps, C: CheckpointStrategy> RecomputeOps for Autodiff<B, C> {
     fn segment_enter(input: FloatTensor<Self>, anchor: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -41,7 +40,12 @@ impl<B: RecomputeOps, C: CheckpointStrategy> RecomputeOps for Autodiff<B, C> {
         }
     }
 
-    fn segment_join(output: FloatTensor<Self>, other: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn segment_hold(output: FloatTensor<Self>, place: PlaceSlot) -> FloatTensor<Self> {
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(output.node());
+        output
+    }
+
+    fn segment_join(token: FloatTensor<Self>, place: NodeGuard) -> FloatTensor<Self> {
         #[derive(Debug)]
         struct Join;
 
@@ -58,44 +62,17 @@ impl<B: RecomputeOps, C: CheckpointStrategy> RecomputeOps for Autodiff<B, C> {
             }
         }
 
-        let nodes = [output.node(), other.node()];
-        let other = other.into_primitive();
-        match Join.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((), other),
-            OpsKind::UnTracked(prep) => prep.finish(other),
-        }
-    }
-
-    fn segment_leave(output: FloatTensor<Self>, after: FloatTensor<Self>) -> FloatTensor<Self> {
-        #[derive(Debug)]
-        struct Leave;
-
-        impl<B: Backend> Backward<B, 2> for Leave {
-            type State = ();
-
-            fn backward(
-                self,
-                ops: Ops<Self::State, 2>,
-                grads: &mut Gradients,
-                _checkpointer: &mut Checkpointer,
-            ) {
-                let [output, _after] = ops.parents;
-                unary::<B, _>([output], ops.node, grads, |gradient| gradient);
-            }
-        }
-
-        let nodes = [output.node(), after.node()];
-        let after = after.into_primitive();
-        match Leave.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((), after),
-            OpsKind::UnTracked(prep) => prep.finish(after),
+        let (token, node) = token.into_parts();
+        match Join.prepare::<C>([place, node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish((), token),
+            OpsKind::UnTracked(prep) => prep.finish(token),
         }
     }
 
     fn segment_seed(
-        stub: FloatTensor<Self>,
+        token: FloatTensor<Self>,
+        place: NodeGuard,
         gradient: FloatTensor<Self>,
-        next: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
         #[derive(Debug)]
         struct Seed;
@@ -109,26 +86,20 @@ impl<B: RecomputeOps, C: CheckpointStrategy> RecomputeOps for Autodiff<B, C> {
                 grads: &mut Gradients,
                 _checkpointer: &mut Checkpointer,
             ) {
-                // `next` needs no gradient to go on from: it is another seed.
-                let [stub, _next] = ops.parents;
-                if let Some(stub) = stub {
-                    grads.register::<B>(stub.id, ops.state);
+                // The token's own parent is a join or another seed: neither needs a gradient.
+                let [place, _token] = ops.parents;
+                if let Some(place) = place {
+                    grads.register::<B>(place.id, ops.state);
                 }
             }
         }
 
-        let nodes = [stub.node(), next.node()];
+        let (token, node) = token.into_parts();
         let gradient = gradient.into_primitive();
-        let next = next.into_primitive();
-        match Seed.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(gradient, next),
-            OpsKind::UnTracked(prep) => prep.finish(next),
+        match Seed.prepare::<C>([place, node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(gradient, token),
+            OpsKind::UnTracked(prep) => prep.finish(token),
         }
-    }
-
-    fn segment_identity(input: FloatTensor<Self>, id: Arc<AtomicU64>) -> FloatTensor<Self> {
-        id.store(input.id().value, Ordering::Relaxed);
-        input
     }
 
     fn keyed_dropout(

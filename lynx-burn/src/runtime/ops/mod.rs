@@ -6,14 +6,13 @@
 //! - [`enter`]: the segment's input, as a place where its gradient is collected. A leaf would do,
 //!   but a leaf must be kept to ask for its gradient, and with it the input's storage. Here a
 //!   one-element anchor is kept instead.
-//! - [`leave`]: the segment's output reduced to a one-element stub that still leads to the tape,
-//!   so that the output's storage can go as soon as the next segment has read it. Autodiff runs
-//!   the deepest operation first, so a stub is placed after the *deepest* output ([`join`]): what
-//!   later segments contribute to a tensor that passes through is then added first, as it is in
-//!   an uncut model.
-//! - [`seed`]: the stub again at backward time, with the gradient that came from the next
+//! - [`hold`]: the segment's output as its place on the tape alone, so that its storage can go as
+//!   soon as the next segment has read it.
+//! - [`seed`]: the start of a backward at such a place, with the gradient that came from the next
 //!   segment. It registers that gradient as it is: same bytes as `(y * g).sum().backward()`,
-//!   without the passes over memory.
+//!   without the passes over memory. Autodiff runs the deepest operation first, so seeds begin
+//!   below a [`join`] of all outputs that have a gradient: what later segments contribute to a
+//!   tensor that passes through is then added first, as it is in an uncut model.
 //!
 //! With them a tape keeps what Burn's operations saved for backward and nothing else: exactly what
 //! the same operations keep in an uncut model.
@@ -23,9 +22,9 @@
 //! One trait, [`RecomputeOps`]; the backends' implementations are its defaults, which are written
 //! in terms of any backend, and the gradients are in `autodiff.rs`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use burn::backend::autodiff::ops::NodeGuard;
 use burn::backend::{Backend, Dispatch, TensorMetadata, backend_extension, tensor::FloatTensor};
 use burn::prelude::*;
 use burn::tensor::{DType, TensorData};
@@ -38,6 +37,9 @@ mod cube;
 mod flex;
 #[cfg(feature = "remote")]
 mod remote;
+
+/// Takes a place out of the dispatch to a backend.
+pub type PlaceSlot = Arc<Mutex<Option<NodeGuard>>>;
 
 /// What a backend must be able to do for segment tapes. The defaults serve every backend.
 #[backend_extension(
@@ -53,32 +55,26 @@ pub trait RecomputeOps: Backend {
         input
     }
 
-    /// A one-element tensor deeper than both.
-    fn segment_join(output: FloatTensor<Self>, other: FloatTensor<Self>) -> FloatTensor<Self> {
-        let _ = output;
-        other
+    /// `output` itself; leaves its place on the tape in `place`.
+    fn segment_hold(output: FloatTensor<Self>, place: PlaceSlot) -> FloatTensor<Self> {
+        let _ = place;
+        output
     }
 
-    /// A one-element tensor, deeper than `after`, that leads to `output`'s tape.
-    fn segment_leave(output: FloatTensor<Self>, after: FloatTensor<Self>) -> FloatTensor<Self> {
-        let _ = output;
-        after
+    /// `token`, deeper than `place`; its backward does nothing.
+    fn segment_join(token: FloatTensor<Self>, place: NodeGuard) -> FloatTensor<Self> {
+        let _ = place;
+        token
     }
 
-    /// A one-element tensor whose backward hands `gradient` to `stub` and goes on to `next`.
+    /// `token`, whose backward hands `gradient` to `place` and goes on as before.
     fn segment_seed(
-        stub: FloatTensor<Self>,
+        token: FloatTensor<Self>,
+        place: NodeGuard,
         gradient: FloatTensor<Self>,
-        next: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
-        let _ = (stub, gradient);
-        next
-    }
-
-    /// `input` itself; stores in `id` what tells autodiff's tensors apart.
-    fn segment_identity(input: FloatTensor<Self>, id: Arc<AtomicU64>) -> FloatTensor<Self> {
-        let _ = id;
-        input
+        let _ = (place, gradient);
+        token
     }
 
     /// `input` with elements dropped by the mask that `key` names.
@@ -110,13 +106,6 @@ fn mask_like<B: Backend>(
     B::float_from_data(data, &input.device())
 }
 
-/// A number that two tensors on autodiff share only if they are the same tensor.
-pub(crate) fn identity<const D: usize>(tensor: Tensor<D>) -> u64 {
-    let id = Arc::new(AtomicU64::new(0));
-    let _ = Dispatch::segment_identity(tensor.into_dispatch(), id.clone());
-    id.load(Ordering::Relaxed)
-}
-
 /// Makes `input` the entry of a tape; returns it and the anchor that collects its gradient.
 pub(crate) fn enter<const D: usize>(input: Tensor<D>) -> (Tensor<D>, Tensor<D>) {
     let anchor = Tensor::<D>::zeros([1; D], (&input.device(), input.dtype())).require_grad();
@@ -127,32 +116,30 @@ pub(crate) fn enter<const D: usize>(input: Tensor<D>) -> (Tensor<D>, Tensor<D>) 
     (entered, anchor)
 }
 
-/// A one-element tensor deeper in the tape than both `output` and `other`.
-pub(crate) fn join<const D: usize>(output: Tensor<D>, other: Tensor<1>) -> Tensor<1> {
-    Tensor::from_dispatch(Dispatch::segment_join(
-        output.into_dispatch(),
-        other.into_dispatch(),
-    ))
+/// The place of `tensor` on its tape. It is the same for two tensors only if they are one.
+///
+/// Nothing outside autodiff.
+pub(crate) fn hold<const D: usize>(tensor: Tensor<D>) -> Option<NodeGuard> {
+    let slot = PlaceSlot::default();
+    let _ = Dispatch::segment_hold(tensor.into_dispatch(), slot.clone());
+    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// A stub that leads to `output`'s tape without keeping `output`, deeper than `after`.
-pub(crate) fn leave<const D: usize>(output: Tensor<D>, after: Tensor<1>) -> Tensor<1> {
-    Tensor::from_dispatch(Dispatch::segment_leave(
-        output.into_dispatch(),
-        after.into_dispatch(),
-    ))
+/// `token`, one element, deeper than `place`.
+pub(crate) fn join(token: Tensor<1>, place: NodeGuard) -> Tensor<1> {
+    Tensor::from_dispatch(Dispatch::segment_join(token.into_dispatch(), place))
 }
 
-/// A root whose backward starts from `gradient` at `stub`, after whatever `next` starts.
+/// `token`, one element, whose backward starts from `gradient` at `place` too.
 pub(crate) fn seed<const D: usize>(
-    stub: Tensor<1>,
+    token: Tensor<1>,
+    place: NodeGuard,
     gradient: Tensor<D>,
-    next: Tensor<1>,
 ) -> Tensor<1> {
     Tensor::from_dispatch(Dispatch::segment_seed(
-        stub.into_dispatch(),
+        token.into_dispatch(),
+        place,
         gradient.into_dispatch(),
-        next.into_dispatch(),
     ))
 }
 
