@@ -1,1 +1,9 @@
-//! Placeholder while the workspace is set up.
+//! What the benchmarks share: rounds in which variants take turns, honest statistics, and a
+//! description of the machine.
+//!
+//! A shared machine changes speed from minute to minute. So variants are interleaved, each round
+//! runs every variant once, and what is reported beside the median time is the median of the
+//! *ratios within a round*, with their range.
+
+pub mod machine;
+pub mod rounds;

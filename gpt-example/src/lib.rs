@@ -1,1 +1,31 @@
-//! Placeholder while the workspace is set up.
+//! GPT-2 trained through a recomputing pipeline with `lynx-burn`.
+//!
+//! This is the example to read first. The model ([`model`]) is an ordinary Burn module; [`chain`]
+//! is the one file that tells `lynx-burn` where it may be cut. Everything else is what any small
+//! language model needs: a corpus ([`data`]), a learning-rate plan ([`schedule`]), a loop
+//! ([`train`]) and a voice ([`sample`]). [`pipeline`] is where the trainer is made.
+//!
+//! Nothing here knows of tapes or of what is recomputed: a policy is a word on the command line.
+#![warn(missing_docs)]
+
+pub mod chain;
+pub mod check;
+pub mod cli;
+pub mod config;
+pub mod data;
+pub mod device;
+pub mod error;
+mod init;
+pub mod metrics;
+pub mod model;
+pub mod pipeline;
+pub mod progress;
+pub mod random;
+pub mod sample;
+pub mod schedule;
+pub mod tokenizer;
+pub mod train;
+
+pub use chain::Activations;
+pub use config::{ConfigError, GptConfig};
+pub use model::Gpt;

@@ -1,5 +1,23 @@
-//! Pipeline training for Burn under a memory budget.
-#![warn(missing_docs)]
+//! Training of [Burn](https://burn.dev) models under a memory budget: segments whose activations
+//! are kept or recomputed, stages in a pipeline, and gradients that stay plain Burn's.
+//!
+//! Three types carry it:
+//!
+//! - [`Chain`] is a Burn module that says where it can be cut. It names its segments, runs one, and
+//!   can drop the parameters of those it is not asked to keep. What passes between segments is a
+//!   [`Boundary`];
+//! - [`TrainerBuilder`] collects what is decided outside the model: how the chain is cut into
+//!   stages, a [policy](plan::policy::Policy) that says which segments are recomputed, the
+//!   [schedule](plan::schedule::Kind), devices, seeds;
+//! - [`Trainer`] runs steps of [`MicroBatch`]es, one thread a stage, and reports losses, bytes
+//!   retained and segments recomputed.
+//!
+//! The crate has two layers. [`plan`] is decisions as data, without tensors or threads; it builds
+//! alone with `default-features = false`. The runtime, everything else, obeys such data. Backends
+//! are features (`flex`, `wgpu`, `cuda`, `remote`), and none is a default.
+//!
+//! After the idea of Lynx (arXiv 2406.08756), whose planner and overlap are not part of it yet.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod ids;
 pub mod plan;
@@ -28,3 +46,8 @@ pub use runtime::trainer::{
 };
 #[cfg(feature = "runtime")]
 pub use runtime::{memory, nn, ops};
+
+/// The README's examples are compiled and run as tests of documentation.
+#[cfg(all(doctest, feature = "runtime"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -43,6 +43,8 @@ pub trait Chain: Module + 'static {
     /// Runs one segment.
     ///
     /// Must be a function of its arguments and the parameters: chance comes from `context`.
+    /// It is called only for segments whose parameters were kept. If it panics, the trainer
+    /// reports the segment and the panic's text.
     fn forward_segment(
         &self,
         index: usize,

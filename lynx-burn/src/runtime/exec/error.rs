@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::position::Place;
-use crate::ids::StageId;
+use crate::ids::{MicroBatchId, StageId};
+use crate::plan::schedule::Action;
 use crate::runtime::stage::StageError;
 
 /// One stage failed; every thread has been told to end.
@@ -34,13 +35,16 @@ pub enum Cause {
     /// Its neighbour was gone. Reported only if no neighbour said why.
     #[error("a neighbouring stage ended")]
     NeighbourEnded,
+    /// The schedule runs an action whose input is not there. The validator lets none such pass.
+    #[error("{0} has nothing to work on")]
+    Missing(Action),
     /// A message came out of order.
     #[error("expected a message for {expected}, received one for {found}")]
     OutOfOrder {
         /// The micro-batch that the schedule receives now.
-        expected: crate::ids::MicroBatchId,
+        expected: MicroBatchId,
         /// The micro-batch that the message was for.
-        found: crate::ids::MicroBatchId,
+        found: MicroBatchId,
     },
 }
 

@@ -70,8 +70,7 @@ impl<C: Chain> Job<C> {
                     self.inputs.insert(id, boundary);
                 }
                 Action::Forward(id) => {
-                    // The validator has seen an input, or a receive, before every forward.
-                    let input = self.inputs.remove(&id).ok_or(Cause::NeighbourEnded)?;
+                    let input = self.inputs.remove(&id).ok_or(Cause::Missing(action))?;
                     let target = self.targets.remove(&id).map(|(target, _)| target);
                     let output = match self.mode {
                         Mode::Training => stage.forward(id, input, target)?,
@@ -91,7 +90,7 @@ impl<C: Chain> Job<C> {
                     }
                 }
                 Action::SendForward(id) => {
-                    let boundary = outputs.remove(&id).ok_or(Cause::NeighbourEnded)?;
+                    let boundary = outputs.remove(&id).ok_or(Cause::Missing(action))?;
                     self.mailboxes.send_forward(id, boundary)?;
                 }
                 Action::RecvBackward(id) => {
@@ -99,12 +98,12 @@ impl<C: Chain> Job<C> {
                     cotangents.insert(id, gradients);
                 }
                 Action::Backward(id) => {
-                    let gradients = cotangents.remove(&id).ok_or(Cause::NeighbourEnded)?;
+                    let gradients = cotangents.remove(&id).ok_or(Cause::Missing(action))?;
                     let gradients = stage.backward(id, gradients)?;
                     cotangents.insert(id, gradients);
                 }
                 Action::SendBackward(id) => {
-                    let gradients = cotangents.remove(&id).ok_or(Cause::NeighbourEnded)?;
+                    let gradients = cotangents.remove(&id).ok_or(Cause::Missing(action))?;
                     self.mailboxes.send_backward(id, gradients)?;
                 }
             }

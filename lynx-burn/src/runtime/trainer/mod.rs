@@ -36,6 +36,9 @@ use crate::plan::schedule::{
 };
 
 /// One micro-batch of a step.
+///
+/// Its tensors may be on any device: the input is moved to the first stage's, the target to the
+/// last one's.
 #[derive(Clone, Debug)]
 pub struct MicroBatch<C: Chain> {
     /// What the first segment receives.

@@ -1,0 +1,106 @@
+//! Variants that take turns.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// A named thing to time.
+pub struct Variant<'a> {
+    /// Its name in the table.
+    pub name: &'a str,
+    /// One repetition.
+    pub run: Box<dyn FnMut() + 'a>,
+}
+
+/// How long a variant took.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Timing {
+    /// The variant.
+    pub variant: String,
+    /// Median over the rounds, in milliseconds.
+    pub step_ms_median: f64,
+    /// Least and most, in milliseconds.
+    pub step_ms_range: [f64; 2],
+    /// Median over the rounds of its time divided by the first variant's in the same round.
+    pub ratio_median: f64,
+    /// Quartiles of that ratio.
+    pub ratio_quartiles: [f64; 2],
+}
+
+/// Runs every variant once for warm-up and then `rounds` times in turn.
+pub fn take_turns(mut variants: Vec<Variant<'_>>, rounds: usize) -> Vec<Timing> {
+    let mut times: Vec<Vec<Duration>> = vec![Vec::with_capacity(rounds); variants.len()];
+    for variant in &mut variants {
+        (variant.run)();
+    }
+    for round in 0..rounds {
+        // Begin with another one each time: being first may be a handicap.
+        for offset in 0..variants.len() {
+            let index = (round + offset) % variants.len();
+            let begin = Instant::now();
+            (variants[index].run)();
+            times[index].push(begin.elapsed());
+        }
+    }
+    let seconds = |index: usize| times[index].iter().map(Duration::as_secs_f64);
+    (0..variants.len())
+        .map(|index| {
+            let ms: Vec<f64> = seconds(index).map(|s| s * 1e3).collect();
+            let ratios: Vec<f64> = seconds(index).zip(seconds(0)).map(|(a, b)| a / b).collect();
+            Timing {
+                variant: variants[index].name.to_owned(),
+                step_ms_median: quantile(&ms, 0.5),
+                step_ms_range: [quantile(&ms, 0.0), quantile(&ms, 1.0)],
+                ratio_median: quantile(&ratios, 0.5),
+                ratio_quartiles: [quantile(&ratios, 0.25), quantile(&ratios, 0.75)],
+            }
+        })
+        .collect()
+}
+
+/// The value below which a share `q` of `values` lies, linear between neighbours; NaN of nothing.
+pub fn quantile(values: &[f64], q: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = q * sorted.len().saturating_sub(1) as f64;
+    let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    match (sorted.get(low), sorted.get(high)) {
+        (Some(low), Some(high)) => low + (high - low) * place.fract(),
+        _ => f64::NAN,
+    }
+}
+
+/// A Markdown table of timings.
+pub fn table(timings: &[Timing]) -> String {
+    let first = timings.first().map_or("", |timing| &timing.variant);
+    let mut text = format!(
+        "| variant | step, median (range) | relative to \"{first}\", median (quartiles) |\n| --- | --- | --- |\n"
+    );
+    for t in timings {
+        text += &format!(
+            "| {} | {:.1} ms ({:.1}-{:.1}) | {:.3} ({:.3}-{:.3}) |\n",
+            t.variant,
+            t.step_ms_median,
+            t.step_ms_range[0],
+            t.step_ms_range[1],
+            t.ratio_median,
+            t.ratio_quartiles[0],
+            t.ratio_quartiles[1],
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quantile;
+
+    #[test]
+    fn quantiles_lie_between_neighbours() {
+        assert_eq!(quantile(&[3.0, 1.0, 2.0], 0.5), 2.0);
+        assert_eq!(quantile(&[1.0, 2.0], 0.5), 1.5);
+        assert_eq!(quantile(&[5.0], 0.25), 5.0);
+        assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.75), 4.0);
+        assert!(quantile(&[], 0.5).is_nan());
+    }
+}

@@ -1,0 +1,220 @@
+//! Options that are fine one by one and make no sense together.
+//!
+//! Checked before any file is read and any thread started. Whether layers can be dealt to the
+//! stages, and whether a policy fits, `lynx-burn` knows and says better.
+
+use lynx_burn::Split;
+
+use crate::cli::TrainArgs;
+use crate::config::{ConfigError, GptConfig};
+use crate::schedule::LearningRate;
+use crate::tokenizer::VOCABULARY;
+
+/// Options that contradict each other.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SettingsError {
+    /// There is no such model.
+    #[error(transparent)]
+    Model(#[from] ConfigError),
+    /// Some micro-batches would be empty.
+    #[error("a batch of {batch} cannot be split into {micro_batches} micro-batches")]
+    MicroBatches {
+        /// Parts asked for.
+        micro_batches: usize,
+        /// Windows there are.
+        batch: usize,
+    },
+    /// Two numbers of stages.
+    #[error("--stages asks for {stages} stages, --layers-per-stage for {listed}")]
+    Stages {
+        /// From `--stages`.
+        stages: usize,
+        /// From `--layers-per-stage`.
+        listed: usize,
+    },
+    /// The learning rate would never reach its peak.
+    #[error("a warm-up of {warmup} steps is longer than the run of {steps}")]
+    Warmup {
+        /// Steps of the warm-up.
+        warmup: u64,
+        /// Steps of the run.
+        steps: u64,
+    },
+    /// The learning rate would rise to its minimum.
+    #[error("the minimum learning rate {minimum} is above the learning rate {rate}")]
+    MinLearningRate {
+        /// At the end.
+        minimum: f64,
+        /// At the peak.
+        rate: f64,
+    },
+    /// A number out of range.
+    #[error("{option} must be {allowed}, got {value}")]
+    Number {
+        /// The option.
+        option: &'static str,
+        /// What it may be.
+        allowed: &'static str,
+        /// What it is.
+        value: f64,
+    },
+}
+
+impl TrainArgs {
+    /// The sizes of the model.
+    pub fn config(&self) -> GptConfig {
+        GptConfig {
+            layers: self.model.layers,
+            d_model: self.model.width,
+            heads: self.model.heads,
+            context: self.model.context,
+            vocabulary: VOCABULARY,
+            dropout: self.model.dropout,
+        }
+    }
+
+    /// How the chain is cut into stages.
+    pub fn split(&self) -> Split {
+        match &self.pipeline.layers_per_stage {
+            Some(layers) => Split::Layers(layers.clone()),
+            None => Split::Even(self.pipeline.stages.unwrap_or(self.model.layers.min(2))),
+        }
+    }
+
+    /// How the learning rate moves.
+    pub fn learning_rate(&self) -> LearningRate {
+        let training = &self.training;
+        LearningRate {
+            peak: training.learning_rate,
+            floor: training
+                .min_learning_rate
+                .unwrap_or(training.learning_rate / 10.0),
+            warmup: training.warmup.unwrap_or(training.steps / 20),
+            steps: training.steps,
+        }
+    }
+
+    /// Checks what clap cannot.
+    ///
+    /// # Errors
+    ///
+    /// Names the first option at fault, or the two that contradict each other.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        self.config().validate()?;
+        let (pipeline, training) = (&self.pipeline, &self.training);
+        if pipeline.micro_batches > training.batch {
+            return Err(SettingsError::MicroBatches {
+                micro_batches: pipeline.micro_batches,
+                batch: training.batch,
+            });
+        }
+        if let (Some(stages), Some(layers)) = (pipeline.stages, &pipeline.layers_per_stage)
+            && stages != layers.len()
+        {
+            return Err(SettingsError::Stages {
+                stages,
+                listed: layers.len(),
+            });
+        }
+        let rate = self.learning_rate();
+        let positive = |value: f64| value > 0.0;
+        let at_least_zero = |value: f64| value >= 0.0;
+        const POSITIVE: &str = "above 0";
+        const AT_LEAST_ZERO: &str = "0 or more";
+        type Number = (&'static str, f64, fn(f64) -> bool, &'static str);
+        let numbers: [Number; 5] = [
+            ("--learning-rate", rate.peak, positive, POSITIVE),
+            (
+                "--min-learning-rate",
+                rate.floor,
+                at_least_zero,
+                AT_LEAST_ZERO,
+            ),
+            (
+                "--weight-decay",
+                training.weight_decay,
+                at_least_zero,
+                AT_LEAST_ZERO,
+            ),
+            ("--clip", training.clip, at_least_zero, AT_LEAST_ZERO),
+            (
+                "--temperature",
+                self.output.temperature,
+                at_least_zero,
+                AT_LEAST_ZERO,
+            ),
+        ];
+        for (option, value, is_allowed, allowed) in numbers {
+            if !(value.is_finite() && is_allowed(value)) {
+                return Err(SettingsError::Number {
+                    option,
+                    allowed,
+                    value,
+                });
+            }
+        }
+        if rate.floor > rate.peak {
+            return Err(SettingsError::MinLearningRate {
+                minimum: rate.floor,
+                rate: rate.peak,
+            });
+        }
+        if rate.warmup > rate.steps {
+            return Err(SettingsError::Warmup {
+                warmup: rate.warmup,
+                steps: rate.steps,
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SettingsError;
+    use crate::cli::Cli;
+
+    fn check(arguments: &str) -> Result<(), SettingsError> {
+        Cli::read(std::iter::once("gpt").chain(arguments.split_whitespace()))
+            .expect("clap accepts it")
+            .check()
+    }
+
+    #[test]
+    fn the_defaults_and_the_shortest_run_are_fine() {
+        assert_eq!(check(""), Ok(()));
+        assert_eq!(
+            check("--steps 1 --batch 1 --micro-batches 1 --layers 1"),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn contradictions_are_refused_with_the_values_in_conflict() {
+        let cases = [
+            ("--heads 3 --width 128", &["3 heads", "128"]),
+            ("--dropout 1", &["dropout", "got 1"]),
+            ("--dropout -0.5", &["dropout", "-0.5"]),
+            (
+                "--batch 4 --micro-batches 5",
+                &["batch of 4", "5 micro-batches"],
+            ),
+            ("--stages 3 --layers-per-stage 2,2", &["3 stages", "for 2"]),
+            ("--steps 10 --warmup 11", &["11", "10"]),
+            ("--learning-rate 0", &["--learning-rate", "got 0"]),
+            ("--learning-rate NaN", &["--learning-rate", "NaN"]),
+            (
+                "--learning-rate 1e-3 --min-learning-rate 1e-2",
+                &["0.01", "0.001"],
+            ),
+            ("--clip -1", &["--clip", "-1"]),
+            ("--temperature inf", &["--temperature", "inf"]),
+        ];
+        for (arguments, named) in cases {
+            let error = check(arguments).expect_err(arguments).to_string();
+            for value in named {
+                assert!(error.contains(value), "{arguments}: {error}");
+            }
+        }
+    }
+}

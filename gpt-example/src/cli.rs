@@ -1,0 +1,231 @@
+//! The command line.
+//!
+//! Every option has a default, so `cargo run --release` trains. Wrong values are one line on
+//! standard error, not a page of usage.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Parser, Subcommand};
+use lynx_burn::plan::policy::Policy;
+use lynx_burn::plan::schedule::Kind;
+use serde::Serialize;
+
+use crate::config::LARGEST;
+use crate::device::DeviceName;
+
+/// Train a small GPT-2 as a pipeline whose stages recompute activations instead of keeping them.
+#[derive(Debug, Parser)]
+#[command(name = "gpt", version, args_conflicts_with_subcommands = true)]
+#[command(allow_negative_numbers = true, args_override_self = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    train: TrainArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train a model (the default).
+    #[command(allow_negative_numbers = true, args_override_self = true)]
+    Train(TrainArgs),
+}
+
+impl Cli {
+    /// Reads the arguments of the program, its name first.
+    ///
+    /// # Errors
+    ///
+    /// If they make no sense, or ask for help: clap puts both into its error.
+    pub fn read(
+        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<TrainArgs, clap::Error> {
+        let cli = Self::try_parse_from(arguments)?;
+        Ok(match cli.command {
+            Some(Command::Train(train)) => train,
+            None => cli.train,
+        })
+    }
+}
+
+/// All options of a training run.
+#[derive(Clone, Debug, Args, Serialize)]
+pub struct TrainArgs {
+    /// Sizes of the model.
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// How the model is cut and what is recomputed.
+    #[command(flatten)]
+    pub pipeline: PipelineArgs,
+    /// How it learns.
+    #[command(flatten)]
+    pub training: TrainingArgs,
+    /// What it learns from and what is written.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Sizes of the model.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Model")]
+pub struct ModelArgs {
+    /// Transformer layers
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub layers: usize,
+    /// Width of the residual stream
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub width: usize,
+    /// Attention heads; must divide the width
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub heads: usize,
+    /// The most bytes that a prediction looks at
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub context: usize,
+    /// Probability of dropping an activation in training
+    #[arg(long, value_name = "P", default_value_t = 0.05)]
+    pub dropout: f64,
+}
+
+/// How the model is cut and what is recomputed.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Pipeline")]
+pub struct PipelineArgs {
+    /// Pipeline stages, even in layers [default: 2, or 1 for a model of one layer]
+    #[arg(long, value_name = "N")]
+    pub stages: Option<usize>,
+    /// Layers of each stage, for an uneven split: 3,1
+    #[arg(long, value_name = "N,N,..", value_delimiter = ',')]
+    pub layers_per_stage: Option<Vec<usize>>,
+    /// Parts that each batch is split into
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = count())]
+    pub micro_batches: usize,
+    /// Order of work: gpipe or 1f1b
+    #[arg(long, value_name = "KIND", default_value_t = Kind::OneFOneB)]
+    pub schedule: Kind,
+    /// What is recomputed: retain, recompute, every:K, uniform:K, selective:NAME,NAME or
+    /// hand:KKR../RRK.. (K keeps a segment, R recomputes it, / separates stages). Segments are
+    /// embed, then for each layer qkv, attention, projection, mlp-in and mlp-out, then head
+    #[arg(long, default_value_t = Policy::RecomputeAll)]
+    pub policy: Policy,
+    /// One device for all stages, or one for each: flex, wgpu, cuda:0
+    #[arg(
+        long,
+        value_name = "NAME,..",
+        value_delimiter = ',',
+        default_value = "flex"
+    )]
+    pub device: Vec<DeviceName>,
+}
+
+/// How the model learns.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Training")]
+pub struct TrainingArgs {
+    /// Optimizer steps
+    #[arg(long, value_name = "N", default_value_t = 700, value_parser = clap::value_parser!(u64).range(1..))]
+    pub steps: u64,
+    /// Windows of text in each step
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = count())]
+    pub batch: usize,
+    /// Seed of initial values, batches, dropout and the sample
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Learning rate at the end of the warm-up
+    #[arg(long, value_name = "RATE", default_value_t = 3e-3)]
+    pub learning_rate: f64,
+    /// Learning rate at the last step [default: a tenth of the learning rate]
+    #[arg(long, value_name = "RATE")]
+    pub min_learning_rate: Option<f64>,
+    /// Steps in which the learning rate rises [default: a twentieth of the steps]
+    #[arg(long, value_name = "N")]
+    pub warmup: Option<u64>,
+    /// Weight decay of matrices; biases and norms have none
+    #[arg(long, value_name = "W", default_value_t = 0.1)]
+    pub weight_decay: f64,
+    /// Largest norm of the gradients; 0 for no limit
+    #[arg(long, value_name = "NORM", default_value_t = 1.0)]
+    pub clip: f64,
+    /// Leave an update out, and go on, when a loss or gradient is not a number
+    #[arg(long)]
+    pub skip_non_finite: bool,
+}
+
+/// What the model learns from and what is written.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Data and output")]
+pub struct OutputArgs {
+    /// Text to learn: a file, or a folder with .txt, .md and .rs files [default: Cicero]
+    #[arg(long, value_name = "PATH")]
+    pub data: Option<PathBuf>,
+    /// Folder for config.json and metrics.jsonl, created if missing [default: runs/SECOND]
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Steps between two evaluations on the validation text
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    pub eval_every: u64,
+    /// Batches of an evaluation
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = count())]
+    pub eval_batches: usize,
+    /// Steps between two lines of metrics
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub log_every: u64,
+    /// Bytes of text to write at the end
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub sample: usize,
+    /// Boldness of that text; 0 always takes the likeliest byte
+    #[arg(long, value_name = "T", default_value_t = 0.8)]
+    pub temperature: f64,
+}
+
+/// A number of things that there is at least one of.
+fn count() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=LARGEST as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn read(arguments: &str) -> Result<TrainArgs, clap::Error> {
+        Cli::read(std::iter::once("gpt").chain(arguments.split_whitespace()))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_mean_the_same_with_and_without_the_subcommand() {
+        let bare = read("--steps 7 --layers-per-stage 2,1 --policy every:2").expect("valid");
+        let named = read("train --steps 7 --layers-per-stage 2,1 --policy every:2").expect("valid");
+        assert_eq!(format!("{bare:?}"), format!("{named:?}"));
+        assert_eq!(bare.pipeline.layers_per_stage, Some(vec![2, 1]));
+    }
+
+    #[test]
+    fn values_of_the_wrong_kind_are_refused_with_option_and_value() {
+        let cases = [
+            ("--steps 0", "--steps"),
+            ("--batch 0", "--batch"),
+            ("--batch 99999999", "--batch"),
+            ("--micro-batches 0", "--micro-batches"),
+            ("--layers two", "two"),
+            ("--policy sometimes", "sometimes"),
+            ("--policy every:0", "every:0"),
+            ("--schedule zigzag", "zigzag"),
+            ("--device abacus", "abacus"),
+            ("--log-every 0", "--log-every"),
+            ("--depth 3", "--depth"),
+        ];
+        for (arguments, named) in cases {
+            let error = read(arguments).expect_err(arguments).to_string();
+            let line = error.lines().next().unwrap_or_default();
+            assert!(line.contains(named), "{arguments}: {line}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The sizes of a model.
+//!
+//! They are checked in one place, so that building a model cannot fail.
+
+use serde::{Deserialize, Serialize};
+
+/// No size may be larger: sizes then multiply without overflow, and no machine holds more.
+pub const LARGEST: usize = 1 << 16;
+
+/// The sizes of a [`Gpt`](crate::Gpt).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GptConfig {
+    /// Transformer layers.
+    pub layers: usize,
+    /// Width of the residual stream.
+    pub d_model: usize,
+    /// Attention heads; they share the width.
+    pub heads: usize,
+    /// The most tokens that a prediction may look at.
+    pub context: usize,
+    /// Number of different tokens.
+    pub vocabulary: usize,
+    /// Probability of dropping an element, in `[0, 1)`.
+    pub dropout: f64,
+}
+
+/// Sizes that make no model.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ConfigError {
+    /// A size is zero or absurd.
+    #[error("{name} must be between 1 and {LARGEST}, got {value}")]
+    Size {
+        /// Which size.
+        name: &'static str,
+        /// Its value.
+        value: usize,
+    },
+    /// The heads cannot share the width.
+    #[error("{heads} heads do not divide a width of {d_model} evenly")]
+    Heads {
+        /// The heads.
+        heads: usize,
+        /// The width.
+        d_model: usize,
+    },
+    /// Not the probability of a dropout.
+    #[error("dropout must be at least 0 and below 1, got {0}")]
+    Dropout(f64),
+}
+
+impl GptConfig {
+    /// Checks that there is such a model.
+    ///
+    /// # Errors
+    ///
+    /// Names the first value at fault.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let sizes = [
+            ("the number of layers", self.layers),
+            ("the width", self.d_model),
+            ("the number of heads", self.heads),
+            ("the context", self.context),
+            ("the vocabulary", self.vocabulary),
+        ];
+        for (name, value) in sizes {
+            if !(1..=LARGEST).contains(&value) {
+                return Err(ConfigError::Size { name, value });
+            }
+        }
+        if !self.d_model.is_multiple_of(self.heads) {
+            return Err(ConfigError::Heads {
+                heads: self.heads,
+                d_model: self.d_model,
+            });
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return Err(ConfigError::Dropout(self.dropout));
+        }
+        Ok(())
+    }
+
+    /// Learnt numbers of the whole model, the tied embedding counted once.
+    pub fn parameters(&self) -> usize {
+        let d = self.d_model;
+        // Weights: 3 + 1 of attention, 4 + 4 of the MLP. Biases: the same outputs. Two norms.
+        let layer = 12 * d * d + 9 * d + 4 * d;
+        (self.vocabulary + self.context) * d + self.layers * layer + 2 * d
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> GptConfig {
+        GptConfig {
+            layers: 2,
+            d_model: 8,
+            heads: 2,
+            context: 4,
+            vocabulary: 10,
+            dropout: 0.1,
+        }
+    }
+
+    #[test]
+    fn a_sensible_model_is_accepted() {
+        assert_eq!(small().validate(), Ok(()));
+    }
+
+    #[test]
+    fn every_size_of_zero_is_refused_by_name() {
+        type Zero = fn(&mut GptConfig);
+        let zeroed: [(&str, Zero); 5] = [
+            ("layers", |c| c.layers = 0),
+            ("width", |c| c.d_model = 0),
+            ("heads", |c| c.heads = 0),
+            ("context", |c| c.context = 0),
+            ("vocabulary", |c| c.vocabulary = 0),
+        ];
+        for (name, zero) in zeroed {
+            let mut config = small();
+            zero(&mut config);
+            let error = config.validate().expect_err(name).to_string();
+            assert!(error.contains(name) && error.ends_with("got 0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn heads_that_do_not_divide_the_width_are_refused() {
+        let config = GptConfig {
+            heads: 3,
+            ..small()
+        };
+        let error = ConfigError::Heads {
+            heads: 3,
+            d_model: 8,
+        };
+        assert_eq!(config.validate(), Err(error));
+    }
+
+    #[test]
+    fn a_dropout_that_is_no_probability_is_refused() {
+        for dropout in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
+            let config = GptConfig { dropout, ..small() };
+            assert!(config.validate().is_err(), "{dropout}");
+        }
+    }
+}

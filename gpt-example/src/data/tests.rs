@@ -1,0 +1,116 @@
+use super::*;
+
+fn corpus() -> Corpus {
+    let text: Vec<u8> = (0..1000).map(|index| (index % 251) as u8).collect();
+    Corpus::split("digits".to_owned(), &text, 16).expect("long enough")
+}
+
+#[test]
+fn the_last_tenth_is_kept_for_validation() {
+    let corpus = corpus();
+    assert_eq!(corpus.train.len(), 900);
+    assert_eq!(corpus.validation.len(), 100);
+    assert_eq!(corpus.validation[0], (900 % 251) as u8);
+}
+
+#[test]
+fn a_text_is_long_enough_from_exactly_the_length_that_the_error_names() {
+    let text = vec![b'a'; 170];
+    assert!(Corpus::split("a".to_owned(), &text, 16).is_ok());
+    let error = Corpus::split("a".to_owned(), &text[1..], 16).expect_err("too short");
+    let DataError::Short { bytes, needed, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((bytes, needed), (169, 170));
+}
+
+#[test]
+fn an_empty_text_and_a_missing_file_are_refused_by_name() {
+    let empty = Corpus::split("void".to_owned(), &[], 4).expect_err("empty");
+    assert_eq!(empty.to_string(), "void is empty");
+    let missing = Corpus::load(Some(Path::new("/no/such/file")), 4).expect_err("missing");
+    assert!(missing.to_string().contains("/no/such/file"), "{missing}");
+}
+
+#[test]
+fn a_folder_is_read_in_the_order_of_its_names_and_other_files_are_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = Corpus::load(Some(folder.path()), 4).expect_err("no files");
+    assert!(matches!(empty, DataError::NoFiles(_)), "{empty}");
+    for (name, letter) in [("b.md", "b"), ("a.txt", "a"), ("c.png", "c"), ("d.rs", "d")] {
+        fs::write(folder.path().join(name), letter.repeat(100)).expect("written");
+    }
+    let corpus = Corpus::load(Some(folder.path()), 4).expect("readable");
+    let mut text = corpus.train.clone();
+    text.extend(&corpus.validation);
+    assert_eq!(text, [[b'a'; 100], [b'b'; 100], [b'd'; 100]].concat());
+}
+
+#[test]
+fn the_text_that_comes_along_is_cicero() {
+    let corpus = Corpus::load(None, 64).expect("there");
+    assert!(corpus.train.starts_with(b"Non eram nescius, Brute"));
+}
+
+#[test]
+fn windows_depend_on_seed_and_step_only_and_stay_inside() {
+    let corpus = corpus();
+    let windows = |seed, step| corpus.train_windows(16, 64, seed, step);
+    assert_eq!(windows(1, 2), windows(1, 2));
+    assert_ne!(windows(1, 2), windows(1, 3));
+    assert_ne!(windows(1, 2), windows(2, 2));
+    for step in 0..100 {
+        // A window and the token after it.
+        assert!(windows(1, step).iter().all(|start| start + 17 <= 900));
+    }
+}
+
+#[test]
+fn validation_windows_reach_from_the_first_byte_to_the_last() {
+    let corpus = corpus();
+    let windows = corpus.validation_windows(16, 5);
+    assert_eq!(windows.first(), Some(&0));
+    assert_eq!(windows.last(), Some(&(100 - 17)));
+    assert_eq!(corpus.validation_windows(16, 1), [0]);
+}
+
+#[test]
+fn a_batch_of_eight_in_three_micro_batches_is_three_three_two() {
+    let corpus = corpus();
+    let device = Device::default();
+    let windows = corpus.train_windows(16, 8, 0, 0);
+    let parts = micro_batches(&corpus.train, &windows, 16, 3, (&device, &device));
+    let rows: Vec<usize> = parts.iter().map(|part| part.weight / 16).collect();
+    assert_eq!(rows, [3, 3, 2]);
+    let mut seen = Vec::new();
+    for part in &parts {
+        let Activations::Tokens(tokens) = &part.input else {
+            panic!("{:?}", part.input);
+        };
+        let input: Vec<i64> = tokens.clone().into_data().iter().collect();
+        let target: Vec<i64> = part.target.clone().into_data().iter().collect();
+        for (input, target) in input.chunks(16).zip(target.chunks(16)) {
+            // The target is the input, one token later.
+            assert_eq!(input[1..], target[..15]);
+            seen.push(input[0]);
+        }
+    }
+    let expected: Vec<i64> = windows
+        .iter()
+        .map(|&start| i64::from(corpus.train[start]))
+        .collect();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn the_unigram_entropy_is_the_one_worked_out_by_hand() {
+    // 18 bytes to learn from: 12 a, 6 b. Two bytes of validation: a and c.
+    let corpus = Corpus {
+        name: "abc".to_owned(),
+        train: b"aabaabaabaabaabaab".to_vec(),
+        validation: b"ac".to_vec(),
+    };
+    let total: f64 = 18.0 + 256.0;
+    let expected = -((13.0 / total).ln() + (1.0 / total).ln()) / 2.0;
+    assert!((corpus.unigram_entropy() - expected).abs() < 1e-12);
+}

@@ -1,0 +1,206 @@
+//! GPT-2: its parameters and what its parts compute.
+//!
+//! Pre-norm layers, learned positions, GELU, a final norm, and a head that reuses the token
+//! embedding. Two things differ from a model written for one device:
+//!
+//! - every module is an `Option`, because a stage holds only those that its segments use;
+//! - initial values are a function of the seed and the parameter's place, and are made when first
+//!   read, so that a stage makes its own and all of them agree.
+//!
+//! Where the model may be cut is told in [`chain`](crate::chain).
+
+use burn::nn::{Embedding, LayerNorm, LayerNormConfig, Linear};
+use burn::prelude::*;
+use burn::tensor::activation;
+use lynx_burn::Context;
+use lynx_burn::nn::{Dropout, DropoutConfig};
+
+use crate::config::{ConfigError, GptConfig};
+use crate::init::Initial;
+
+/// A GPT-2, or the part of it that some of its segments use.
+#[derive(Module, Debug)]
+pub struct Gpt {
+    /// Also the head's weight. `[vocabulary, d_model]`
+    pub(crate) token_embedding: Option<Embedding>,
+    /// `[context, d_model]`
+    pub(crate) position_embedding: Option<Embedding>,
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) final_norm: Option<LayerNorm>,
+    /// One module for all places: what is dropped depends on the place, not on the module.
+    dropout: Dropout,
+    heads: usize,
+}
+
+/// The modules of one layer, each if its segment is held.
+#[derive(Module, Debug)]
+pub(crate) struct Layer {
+    pub(crate) attention_norm: Option<LayerNorm>,
+    /// `d_model -> 3 * d_model`
+    pub(crate) qkv: Option<Linear>,
+    /// `d_model -> d_model`
+    pub(crate) projection: Option<Linear>,
+    pub(crate) mlp_norm: Option<LayerNorm>,
+    /// `d_model -> 4 * d_model`
+    pub(crate) expand: Option<Linear>,
+    /// `4 * d_model -> d_model`
+    pub(crate) contract: Option<Linear>,
+}
+
+impl Gpt {
+    /// The whole model with GPT-2's initial values, none of them made yet.
+    ///
+    /// # Errors
+    ///
+    /// If `config` is not valid.
+    pub fn new(config: &GptConfig, seed: u64, device: &Device) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let dropout = DropoutConfig::new(config.dropout)
+            .init()
+            .map_err(|_| ConfigError::Dropout(config.dropout))?;
+        let d = config.d_model;
+        let norm = || Some(LayerNormConfig::new(d).init(device));
+        let layers = (0..config.layers)
+            .map(|index| {
+                let mut initial = Initial::new(seed, index + 1, device);
+                // Each layer adds two branches to the residual stream: scaled down by the root of
+                // their number, the stream's variance does not grow with depth.
+                let residual = 0.02 / (2.0 * config.layers as f64).sqrt();
+                Layer {
+                    attention_norm: norm(),
+                    qkv: Some(initial.linear(d, 3 * d, 0.02)),
+                    projection: Some(initial.linear(d, d, residual)),
+                    mlp_norm: norm(),
+                    expand: Some(initial.linear(d, 4 * d, 0.02)),
+                    contract: Some(initial.linear(4 * d, d, residual)),
+                }
+            })
+            .collect();
+        let mut initial = Initial::new(seed, 0, device);
+        Ok(Self {
+            token_embedding: Some(initial.embedding(config.vocabulary, d)),
+            position_embedding: Some(initial.embedding(config.context, d)),
+            layers,
+            final_norm: norm(),
+            dropout,
+            heads: config.heads,
+        })
+    }
+
+    /// Tokens and their positions as vectors.
+    ///
+    /// # Shapes
+    ///
+    /// `[batch, seq]` to `[batch, seq, d_model]`
+    pub(crate) fn embed(&self, tokens: Tensor<2, Int>, context: &Context) -> Tensor<3> {
+        let [_, seq] = tokens.dims();
+        let positions = Tensor::<1, Int>::arange(0..seq as i64, &tokens.device()).unsqueeze();
+        let tokens = held(&self.token_embedding).forward(tokens);
+        let positions = held(&self.position_embedding).forward(positions);
+        self.dropout.forward(tokens + positions, context)
+    }
+
+    /// Adds what a branch computed to the residual stream.
+    ///
+    /// # Shapes
+    ///
+    /// All `[batch, seq, d_model]`
+    pub(crate) fn join(
+        &self,
+        residual: Tensor<3>,
+        branch: Option<Tensor<3>>,
+        context: &Context,
+    ) -> Tensor<3> {
+        match branch {
+            Some(branch) => residual + self.dropout.forward(branch, context),
+            None => residual,
+        }
+    }
+
+    /// Causal attention of every head.
+    ///
+    /// The mask is made here: it costs less than keeping it.
+    ///
+    /// # Shapes
+    ///
+    /// `[batch, seq, 3 * d_model]` to `[batch, seq, d_model]`
+    pub(crate) fn attention(&self, qkv: Tensor<3>, context: &Context) -> Tensor<3> {
+        let [batch, seq, width] = qkv.dims();
+        let d_model = width / 3;
+        let d_head = d_model / self.heads;
+        let split = |part: Tensor<3>| {
+            part.reshape([batch, seq, self.heads, d_head])
+                .swap_dims(1, 2)
+        };
+        let [query, key, value] = [0, 1, 2].map(|part| {
+            split(
+                qkv.clone()
+                    .slice_dim(2, part * d_model..(part + 1) * d_model),
+            )
+        });
+        // Scaled before the product, where there are fewer elements.
+        let query = query.mul_scalar(1.0 / (d_head as f64).sqrt());
+        let scores = query.matmul(key.swap_dims(2, 3));
+        let future = Tensor::<2, Bool>::tril_mask([seq, seq], 0, &scores.device());
+        let future = future
+            .unsqueeze::<4>()
+            .expand([batch, self.heads, seq, seq]);
+        let scores = scores.mask_fill(future, f32::NEG_INFINITY);
+        let weights = self
+            .dropout
+            .forward(activation::softmax(scores, 3), context);
+        weights
+            .matmul(value)
+            .swap_dims(1, 2)
+            .reshape([batch, seq, d_model])
+    }
+
+    /// Scores of every token as the next one.
+    ///
+    /// # Shapes
+    ///
+    /// `[batch, seq, d_model]` to `[batch, seq, vocabulary]`
+    pub(crate) fn head(&self, residual: Tensor<3>) -> Tensor<3> {
+        let [batch, seq, d_model] = residual.dims();
+        let weight = held(&self.token_embedding).weight.val();
+        let [vocabulary, _] = weight.dims();
+        held(&self.final_norm)
+            .forward(residual)
+            .reshape([batch * seq, d_model])
+            .matmul(weight.transpose())
+            .reshape([batch, seq, vocabulary])
+    }
+}
+
+impl Layer {
+    /// `[batch, seq, d_model]` to `[batch, seq, 3 * d_model]`
+    pub(crate) fn qkv(&self, residual: Tensor<3>) -> Tensor<3> {
+        held(&self.qkv).forward(held(&self.attention_norm).forward(residual))
+    }
+
+    /// `[batch, seq, d_model]` to `[batch, seq, d_model]`
+    pub(crate) fn projection(&self, mixed: Tensor<3>) -> Tensor<3> {
+        held(&self.projection).forward(mixed)
+    }
+
+    /// `[batch, seq, d_model]` to `[batch, seq, 4 * d_model]`
+    pub(crate) fn expand(&self, residual: Tensor<3>) -> Tensor<3> {
+        held(&self.expand).forward(held(&self.mlp_norm).forward(residual))
+    }
+
+    /// `[batch, seq, 4 * d_model]` to `[batch, seq, d_model]`
+    pub(crate) fn contract(&self, hidden: Tensor<3>) -> Tensor<3> {
+        held(&self.contract).forward(activation::gelu(hidden))
+    }
+}
+
+/// The module of a segment that runs here.
+///
+/// # Panics
+///
+/// If the segment is another stage's. The runtime asks a stage for its own segments only.
+fn held<M>(module: &Option<M>) -> &M {
+    module
+        .as_ref()
+        .expect("a segment runs where its parameters were kept")
+}

@@ -1,0 +1,66 @@
+//! From options to a model cut into stages: all that a program does to use `lynx-burn`.
+
+use burn::module::ParamGroup;
+use burn::optim::{AdamWConfig, ModuleOptimizer};
+use burn::prelude::*;
+use lynx_burn::{Chain, NonFinite, Trainer, TrainerBuilder};
+
+use crate::cli::{TrainArgs, TrainingArgs};
+use crate::error::RunError;
+use crate::model::Gpt;
+
+/// Cuts the model into stages; each makes its own part on its own device.
+///
+/// # Errors
+///
+/// If the options do not fit the model.
+pub fn build(args: &TrainArgs, devices: &[Device]) -> Result<Trainer<Gpt>, RunError> {
+    let config = &args.config();
+    let training = &args.training;
+    let mut builder = TrainerBuilder::new()
+        .split(args.split())
+        .policy(args.pipeline.policy.clone())
+        .schedule(args.pipeline.schedule)
+        .devices(devices.iter().cloned())
+        .seed(training.seed);
+    if training.clip > 0.0 {
+        builder = builder.clip_norm(training.clip);
+    }
+    if training.skip_non_finite {
+        builder = builder.non_finite(NonFinite::SkipUpdate);
+    }
+    let segments = Gpt::segments_of(config.layers);
+    builder.train_parts(segments, optimizer(training), |range, device| {
+        Ok(Gpt::new(config, training.seed, device)?.keep(range))
+    })
+}
+
+/// AdamW whose weight decay spares everything but matrices: a bias or a norm's scale is no
+/// weight that could be too large for its inputs.
+fn optimizer(training: &TrainingArgs) -> ModuleOptimizer {
+    let adam = AdamWConfig::new()
+        .with_beta_2(0.95)
+        .with_epsilon(1e-8)
+        .with_weight_decay(0.0);
+    let decayed = adam
+        .clone()
+        .with_weight_decay(training.weight_decay as f32)
+        .build();
+    // Only matrices are called `weight`; norms have `gamma` and `beta`.
+    adam.init()
+        .with_group(ParamGroup::from_predicate(".weight"), decayed, None)
+}
+
+/// How many layers each stage holds.
+pub fn layers_per_stage(trainer: &Trainer<Gpt>) -> Vec<usize> {
+    let layout = trainer.layout();
+    trainer
+        .partition()
+        .ranges()
+        .map(|range| {
+            let mut layers: Vec<usize> = range.filter_map(|s| layout.layer_of(s)).collect();
+            layers.dedup();
+            layers.len()
+        })
+        .collect()
+}

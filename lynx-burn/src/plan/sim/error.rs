@@ -1,0 +1,78 @@
+//! Why a schedule could not be timed.
+
+use super::window::Window;
+use crate::ids::StageId;
+use crate::plan::schedule::ScheduleError;
+
+/// Costs that do not fit the schedule, or a schedule that cannot run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SimError {
+    /// The schedule is unsound; deadlocks are among these.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    /// The costs are of another pipeline.
+    #[error("costs of {costs} stages are given, but the schedule has {stages}")]
+    StageCount {
+        /// The stages that have costs.
+        costs: usize,
+        /// The stages of the schedule.
+        stages: usize,
+    },
+    /// There is not one link between each two neighbours.
+    #[error("{links} links are given, but {stages} stages have {}", stages.saturating_sub(1))]
+    LinkCount {
+        /// The links that have costs.
+        links: usize,
+        /// The stages of the schedule.
+        stages: usize,
+    },
+    /// The sizes are of another step.
+    #[error("sizes of {sizes} micro-batches are given, but the schedule has {micro_batches}")]
+    SizeCount {
+        /// The micro-batches that have a size.
+        sizes: usize,
+        /// The micro-batches of the schedule.
+        micro_batches: usize,
+    },
+    /// A collective opens a window that its pass does not have.
+    #[error("a collective in the {pass} of {stage} opens window {window}")]
+    WrongWindow {
+        /// Whose costs are wrong.
+        stage: StageId,
+        /// Forward or backward.
+        pass: &'static str,
+        /// The window at fault.
+        window: Window,
+    },
+    /// A forward recomputes.
+    #[error("the forward of {stage} has recompute in it")]
+    RecomputeInForward {
+        /// Whose costs are wrong.
+        stage: StageId,
+    },
+    /// Recompute would run faster beside something than alone.
+    #[error(
+        "recompute beside {window} would take {slowdown} thousandths of its time alone: \
+         at least 1000 is possible"
+    )]
+    Slowdown {
+        /// The window at fault.
+        window: Window,
+        /// Its slowdown, in thousandths.
+        slowdown: u32,
+    },
+    /// The sum of all times of the step leaves no room for exact arithmetic.
+    #[error("all times of the step add up to {nanos} ns, more than {}", u64::MAX)]
+    TooLong {
+        /// The sum, as far as it can be told.
+        nanos: u128,
+    },
+    /// The bytes of a stage leave no room for exact arithmetic.
+    #[error("all bytes of {stage} add up to {bytes}, more than {}", u64::MAX)]
+    TooLarge {
+        /// The stage at fault.
+        stage: StageId,
+        /// The sum, as far as it can be told.
+        bytes: u128,
+    },
+}

@@ -1,0 +1,136 @@
+//! Who is told what happens while a schedule is timed.
+//!
+//! The engine is generic over it, so that figures alone cost neither time nor
+//! memory for spans that nobody reads.
+
+use std::collections::HashMap;
+
+use super::channel::Mail;
+use super::timeline::{Awaited, ChannelTrack, Message, Point, Span, StageTrack, Timeline};
+use crate::ids::StageId;
+use crate::units::{Bytes, Nanos};
+
+/// Where a span of a stage belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// What the stage itself does, one thing after the other.
+    Main,
+    /// Recompute that runs beside something of the main lane.
+    Beside,
+}
+
+/// Is told of everything that lasts, and of every change of memory.
+pub(super) trait Recorder {
+    /// A stage did something; spans of a lane come in order and never overlap.
+    fn span(&mut self, stage: StageId, lane: Lane, span: Span, label: &str);
+    /// A message was sent on a channel.
+    fn message(&mut self, channel: usize, mail: &Mail);
+    /// A stage's memory has changed.
+    fn memory(&mut self, stage: StageId, at: u64, bytes: u64);
+}
+
+impl Recorder for () {
+    fn span(&mut self, _: StageId, _: Lane, _: Span, _: &str) {}
+    fn message(&mut self, _: usize, _: &Mail) {}
+    fn memory(&mut self, _: StageId, _: u64, _: u64) {}
+}
+
+/// Keeps everything.
+pub(super) struct Recording {
+    timeline: Timeline,
+    labels: HashMap<String, usize>,
+}
+
+impl Recording {
+    pub(super) fn new(stages: usize) -> Self {
+        let track = |channel| {
+            let (from, to) = channel_ends(channel);
+            ChannelTrack {
+                from,
+                to,
+                messages: Vec::new(),
+            }
+        };
+        let channels = (0..channel_count(stages)).map(track);
+        Self {
+            timeline: Timeline {
+                stages: vec![StageTrack::default(); stages],
+                channels: channels.collect(),
+                labels: Vec::new(),
+            },
+            labels: HashMap::new(),
+        }
+    }
+
+    pub(super) fn finish(self) -> Timeline {
+        self.timeline
+    }
+
+    fn label(&mut self, label: &str) -> Option<usize> {
+        if label.is_empty() {
+            return None;
+        }
+        if let Some(known) = self.labels.get(label) {
+            return Some(*known);
+        }
+        let index = self.timeline.labels.len();
+        self.timeline.labels.push(label.to_owned());
+        self.labels.insert(label.to_owned(), index);
+        Some(index)
+    }
+}
+
+impl Recorder for Recording {
+    fn span(&mut self, stage: StageId, lane: Lane, span: Span, label: &str) {
+        let label = self.label(label);
+        if let Some(track) = self.timeline.stages.get_mut(stage.0) {
+            let lane = match lane {
+                Lane::Main => &mut track.main,
+                Lane::Beside => &mut track.beside,
+            };
+            lane.push(Span { label, ..span });
+        }
+    }
+
+    fn message(&mut self, channel: usize, mail: &Mail) {
+        if let Some(track) = self.timeline.channels.get_mut(channel) {
+            track.messages.push(Message {
+                micro_batch: mail.micro_batch,
+                begin: Nanos(mail.begin),
+                left: Nanos(mail.left),
+                arrive: Nanos(mail.arrive),
+            });
+        }
+    }
+
+    fn memory(&mut self, stage: StageId, at: u64, bytes: u64) {
+        if let Some(track) = self.timeline.stages.get_mut(stage.0) {
+            track.memory.push(Point {
+                at: Nanos(at),
+                bytes: Bytes(bytes),
+            });
+        }
+    }
+}
+
+/// How many channels a pipeline has.
+pub(super) fn channel_count(stages: usize) -> usize {
+    stages.saturating_sub(1).saturating_mul(2)
+}
+
+/// The number of the channel from one stage to a neighbour.
+pub(super) fn channel(from: StageId, to: StageId) -> usize {
+    if from < to { 2 * from.0 } else { 2 * to.0 + 1 }
+}
+
+/// The stages that a channel leads from and to.
+pub(super) fn channel_ends(channel: usize) -> (StageId, StageId) {
+    let (low, high) = (StageId(channel / 2), StageId(channel / 2 + 1));
+    if channel % 2 == 0 { (low, high) } else { (high, low) }
+}
+
+/// What a stage waits for when it waits for a message on this channel.
+pub(super) fn message_on(channel: usize) -> Awaited {
+    let (from, to) = channel_ends(channel);
+    Awaited::Message { from, to }
+}

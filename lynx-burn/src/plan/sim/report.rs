@@ -1,0 +1,109 @@
+//! The figures of a timed step.
+
+use serde::{Deserialize, Serialize};
+
+use super::window::PerWindow;
+use crate::ids::StageId;
+use crate::units::{Bytes, Nanos};
+
+/// What a step takes. Instants and sums are exact; only ratios are rounded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// From the beginning until the last stage is done.
+    pub step: Nanos,
+    /// The figures of every stage.
+    pub stages: Vec<StageReport>,
+    /// The figures of every direction of every link.
+    pub channels: Vec<ChannelReport>,
+}
+
+/// What a stage's part in the step takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageReport {
+    /// When it is done.
+    pub end: Nanos,
+    /// Computing of forwards.
+    pub forward: Nanos,
+    /// Computing of backwards, without recompute.
+    pub backward: Nanos,
+    /// Collectives.
+    pub collective: Nanos,
+    /// Recompute on the stage's own time.
+    pub exposed: Nanos,
+    /// Recompute beside something else, by what it was, in time it takes alone.
+    pub hidden: PerWindow<Nanos>,
+    /// Standing still before the end, by kind: SEND, RECV or BUBBLE.
+    pub waiting: PerWindow<Nanos>,
+    /// The most bytes it ever has.
+    pub peak: Bytes,
+}
+
+/// What goes over one direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChannelReport {
+    /// The stage that sends.
+    pub from: StageId,
+    /// The stage that receives.
+    pub to: StageId,
+    /// How long messages occupy it, latencies not counted.
+    pub busy: Nanos,
+}
+
+impl StageReport {
+    /// The time in which the stage does not stand still: passes with their
+    /// collectives and exposed recompute.
+    pub fn busy(&self) -> Nanos {
+        Nanos(self.forward.0 + self.backward.0 + self.collective.0 + self.exposed.0)
+    }
+
+    /// All hidden recompute.
+    pub fn hidden(&self) -> Nanos {
+        Nanos(self.hidden.iter().map(|(_, time)| time.0).sum())
+    }
+}
+
+impl Report {
+    /// The share of all stages' time in which they stand still: idle / (p * step).
+    ///
+    /// Whether recompute is hidden there makes no difference to it. 0 for a step
+    /// that takes no time.
+    pub fn bubble_ratio(&self) -> f64 {
+        let all = u128::from(self.step.0) * self.stages.len() as u128;
+        let busy = self.stages.iter().map(|stage| u128::from(stage.busy().0));
+        match all {
+            0 => 0.0,
+            _ => 1.0 - busy.sum::<u128>() as f64 / all as f64,
+        }
+    }
+
+    /// Recompute that takes time of its own, all stages together.
+    pub fn exposed(&self) -> Nanos {
+        Nanos(self.stages.iter().map(|stage| stage.exposed.0).sum())
+    }
+
+    /// Recompute that runs beside something else, all stages together.
+    pub fn hidden(&self) -> Nanos {
+        Nanos(self.stages.iter().map(|stage| stage.hidden().0).sum())
+    }
+
+    /// The share of all recompute that is hidden; `None` where there is none.
+    pub fn hidden_fraction(&self) -> Option<f64> {
+        let hidden = self.hidden().0;
+        let all = hidden + self.exposed().0;
+        (all > 0).then(|| hidden as f64 / all as f64)
+    }
+
+    /// The stage with the highest peak, and its peak.
+    pub fn peak(&self) -> (StageId, Bytes) {
+        let mut highest = (StageId(0), Bytes(0));
+        for (stage, report) in self.stages.iter().enumerate() {
+            if report.peak > highest.1 {
+                highest = (StageId(stage), report.peak);
+            }
+        }
+        highest
+    }
+}
