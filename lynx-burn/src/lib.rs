@@ -47,6 +47,10 @@ pub use runtime::trainer::{
 #[cfg(feature = "runtime")]
 pub use runtime::{memory, nn, ops};
 
+/// Counter-based random numbers, for chance that comes out the same again.
+#[cfg(feature = "runtime")]
+pub use lynx_kernels as kernels;
+
 /// The README's examples are compiled and run as tests of documentation.
 #[cfg(all(doctest, feature = "runtime"))]
 #[doc = include_str!("../../README.md")]

@@ -34,7 +34,8 @@ const STEPS: [Step; 6] = [
 
 #[test]
 fn twenty_steps_of_any_optimizer_end_with_plain_burns_parameters() {
-    let optimizers: [(&str, fn() -> ModuleOptimizer); 3] = [
+    type Make = fn() -> ModuleOptimizer;
+    let optimizers: [(&str, Make); 3] = [
         ("sgd", || {
             SgdConfig::new()
                 .with_momentum(Some(MomentumConfig::new()))
@@ -89,11 +90,11 @@ fn uneven_micro_batches_give_the_loss_and_gradients_of_the_undivided_batch() {
         let model = spec.init(&device());
         let whole = spec.batch(8, &device());
         let part = |from: usize, to: usize| {
-            let rows = |t: &Tensor<2>| t.clone().slice([from..to]);
+            let rows = |t: &Tensor<2>| t.clone().slice_dim(0, from..to);
             let mut part = whole.clone();
             part.input.hidden = rows(&whole.input.hidden);
             part.input.scale.0 = rows(&whole.input.scale.0);
-            part.input.blank = whole.input.blank.clone().slice([from..to]);
+            part.input.blank = whole.input.blank.clone().slice_dim(0, from..to);
             part.input.rows = Tensor::arange(0..(to - from) as i64, &device());
             part.target = rows(&whole.target);
             part.weight = to - from;

@@ -17,7 +17,7 @@ pub(crate) struct Gradient(Box<dyn Erased>);
 trait Erased: Send {
     fn dims(&self) -> Vec<usize>;
     fn data(&self) -> TensorData;
-    fn to_device(self: Box<Self>, device: &Device) -> Gradient;
+    fn moved_to(self: Box<Self>, device: &Device) -> Gradient;
     fn plus(self: Box<Self>, other: Gradient) -> Gradient;
     fn seed(self: Box<Self>, token: Tensor<1>, place: NodeGuard) -> Tensor<1>;
     fn copy(&self) -> Gradient;
@@ -33,7 +33,7 @@ impl<const D: usize> Erased for Tensor<D> {
         self.to_data()
     }
 
-    fn to_device(self: Box<Self>, device: &Device) -> Gradient {
+    fn moved_to(self: Box<Self>, device: &Device) -> Gradient {
         Gradient::new(Tensor::to_device(*self, device))
     }
 
@@ -73,8 +73,8 @@ impl Gradient {
         self.0.data()
     }
 
-    pub(crate) fn to_device(self, device: &Device) -> Self {
-        self.0.to_device(device)
+    pub(crate) fn moved_to(self, device: &Device) -> Self {
+        self.0.moved_to(device)
     }
 
     /// `self + other` on the device of `self`. Both are gradients of one parameter, whose shapes

@@ -1,6 +1,6 @@
 //! Data files: read, checked, and written so that a person can edit them.
 //!
-//! Any type of the plan layer with serde and a check of its own can use [`read`] and [`write`];
+//! Any type of the plan layer with serde and a check of its own can use [`read`] and [`write()`];
 //! [`Cluster`]'s own functions are at the end.
 
 use std::fs;

@@ -108,4 +108,6 @@ impl Cluster {
 }
 
 #[cfg(test)]
+mod cost_tests;
+#[cfg(test)]
 mod tests;

@@ -12,9 +12,7 @@ mod file;
 mod model;
 mod segment;
 
-pub use analytic::{
-    Attention, Gpt, GptSize, SEGMENTS, SetupError, StatePerParameter, UnknownSize,
-};
+pub use analytic::{Attention, Gpt, GptSize, SEGMENTS, SetupError, StatePerParameter, UnknownSize};
 pub use error::ProfileError;
 pub use model::{LayerRun, ModelProfile};
 pub use segment::{LayerKind, SegmentProfile, WeightBytes};

@@ -14,6 +14,7 @@ use crate::units::{Bytes, Nanos};
 /// - a retained segment keeps its `tape`;
 /// - a recomputed segment keeps its `kept_input` instead, unless the segment before it is
 ///   recomputed no later and there is no collective between the two: then its input is made anew.
+///   (Recomputation that repeats collectives, as Megatron-LM's does, needs no kept input there.)
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentProfile {

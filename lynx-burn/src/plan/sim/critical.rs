@@ -130,12 +130,20 @@ impl Path<'_> {
     /// Takes the way of the message that ended `wait`; returns the stage that sent it.
     fn message(&mut self, from: StageId, to: StageId, wait: &Span) -> Option<StageId> {
         let messages = &self.timeline.channels.get(channel(from, to))?.messages;
-        let leaves = matches!(wait.kind, SpanKind::Wait { window: Window::Send, .. });
+        let leaves = matches!(
+            wait.kind,
+            SpanKind::Wait {
+                window: Window::Send,
+                ..
+            }
+        );
         let instant = |m: &Message| if leaves { m.left } else { m.arrive };
         let first = messages.partition_point(|m| instant(m) < self.at);
         let found = messages.get(first..)?.iter();
         let found = found.take_while(|m| instant(m) == self.at);
-        let index = found.into_iter().position(|m| m.micro_batch == wait.micro_batch)?;
+        let index = found
+            .into_iter()
+            .position(|m| m.micro_batch == wait.micro_batch)?;
         let upto = messages.get(..=first + index)?;
         let message = upto.last()?;
         let place = Place::Channel { from, to };

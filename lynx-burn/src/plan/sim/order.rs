@@ -90,7 +90,11 @@ impl Done {
     /// backward, one without.
     pub(super) fn complete(&self) -> Result<(), ScheduleError> {
         let kinds: [fn(MicroBatchId) -> Action; 2] = [Action::Forward, Action::Backward];
-        let kinds = if self.backwards == 0 { &kinds[..1] } else { &kinds };
+        let kinds = if self.backwards == 0 {
+            &kinds[..1]
+        } else {
+            &kinds
+        };
         for mb in (0..self.masks.len()).map(MicroBatchId) {
             for kind in kinds {
                 if !self.has(kind(mb)) {

@@ -126,7 +126,11 @@ pub(super) fn channel(from: StageId, to: StageId) -> usize {
 /// The stages that a channel leads from and to.
 pub(super) fn channel_ends(channel: usize) -> (StageId, StageId) {
     let (low, high) = (StageId(channel / 2), StageId(channel / 2 + 1));
-    if channel % 2 == 0 { (low, high) } else { (high, low) }
+    if channel % 2 == 0 {
+        (low, high)
+    } else {
+        (high, low)
+    }
 }
 
 /// What a stage waits for when it waits for a message on this channel.

@@ -47,7 +47,12 @@ pub fn write(timeline: &Timeline, out: &mut impl Write) -> io::Result<()> {
         trace.process(process, &format!("link {} to {}", track.from, track.to))?;
         trace.thread(process, MAIN, "messages")?;
         for message in messages {
-            trace.message(process, message)?;
+            let cargo = if track.from < track.to {
+                "boundary"
+            } else {
+                "gradient"
+            };
+            trace.message(process, cargo, message)?;
         }
     }
     trace.out.write_all(b"\n]}\n")
@@ -126,12 +131,12 @@ impl<W: Write> Trace<'_, W> {
 
     /// A message lasts while it occupies the link; its latency is an argument,
     /// because the next message may be on its way by then.
-    fn message(&mut self, process: usize, message: &Message) -> io::Result<()> {
+    fn message(&mut self, process: usize, cargo: &str, message: &Message) -> io::Result<()> {
         let mb = message.micro_batch.0;
         let (at, time) = (micros(message.begin), between(message.begin, message.left));
         let latency = between(message.left, message.arrive);
         self.event(&format!(
-            "\"ph\":\"X\",\"name\":\"{mb}\",\"cat\":\"message\",\"pid\":{process},\"tid\":0,\
+            "\"ph\":\"X\",\"name\":\"{cargo} {mb}\",\"cat\":\"message\",\"pid\":{process},\"tid\":0,\
              \"ts\":{at},\"dur\":{time},\
              \"args\":{{\"micro_batch\":{mb},\"latency_us\":{latency}}}"
         ))

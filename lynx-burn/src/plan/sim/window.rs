@@ -71,20 +71,26 @@ impl fmt::Display for Window {
 /// One value for each kind of window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct PerWindow<T> {
+    /// For [`Window::F1`].
     #[serde(rename = "F1")]
     pub f1: T,
+    /// For [`Window::F2`].
     #[serde(rename = "F2")]
     pub f2: T,
+    /// For [`Window::B1`].
     #[serde(rename = "B1")]
     pub b1: T,
+    /// For [`Window::B2`].
     #[serde(rename = "B2")]
     pub b2: T,
+    /// For [`Window::Send`].
     #[serde(rename = "SEND")]
     pub send: T,
+    /// For [`Window::Receive`].
     #[serde(rename = "RECV")]
     pub receive: T,
+    /// For [`Window::Bubble`].
     #[serde(rename = "BUBBLE")]
     pub bubble: T,
 }

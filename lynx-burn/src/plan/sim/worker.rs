@@ -179,13 +179,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Hides what fits of the next backward's recompute, but not more than `most`.
-    fn hide_ahead<R: Recorder>(
-        &mut self,
-        window: Window,
-        begin: u64,
-        most: u64,
-        recorder: &mut R,
-    ) {
+    fn hide_ahead<R: Recorder>(&mut self, window: Window, begin: u64, most: u64, recorder: &mut R) {
         let costs = self.costs;
         if costs.ahead.work == Nanos(0) || most == 0 {
             return;

@@ -17,7 +17,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::error::{Cause, StageFailure};
 use super::mailbox::StopSignal;
-use super::position::{Activity, Place, Position};
+use super::position::{Activity, Position};
 use crate::ids::StageId;
 use crate::runtime::chain::Chain;
 use crate::runtime::stage::Stage;
@@ -35,6 +35,18 @@ pub(crate) struct Crew<C: Chain> {
     stall: Duration,
     stop: Option<Sender<std::convert::Infallible>>,
     stop_signal: StopSignal,
+}
+
+/// What one stage's job came to.
+struct Reply<R> {
+    stage: usize,
+    result: Result<R, StageFailure>,
+}
+
+/// A run that failed, and the stages that have not replied.
+struct Broken {
+    failure: StageFailure,
+    missing: Vec<usize>,
 }
 
 struct Worker<C: Chain> {
@@ -100,59 +112,55 @@ impl<C: Chain> Crew<C> {
         jobs: Vec<impl FnOnce(&mut Stage<C>) -> Result<R, Cause> + Send + 'static>,
     ) -> Result<Vec<R>, Option<StageFailure>> {
         let workers = self.workers.as_ref().ok_or(None)?;
-        let (done, replies) = unbounded();
+        let (done, replies) = unbounded::<Reply<R>>();
         let stages = jobs.len();
         for (index, job) in jobs.into_iter().enumerate() {
-            let done: Sender<(usize, Result<R, (Place, Cause)>)> = done.clone();
+            let done = done.clone();
             let position = self.positions[index].clone();
             let work: Work<C> = Box::new(move |stage| {
                 position.begin();
                 let result = catch_unwind(AssertUnwindSafe(|| job(stage)))
                     .unwrap_or_else(|panic| Err(Cause::Panic(message(panic.as_ref()))));
-                let result = result.map_err(|cause| (position.place(), cause));
+                let result = result.map_err(|cause| StageFailure {
+                    stage: StageId(index),
+                    place: position.place(),
+                    cause,
+                });
                 position.end();
                 // Nobody listens any more after a failure.
-                let _ = done.send((index, result));
+                let _ = done.send(Reply {
+                    stage: index,
+                    result,
+                });
             });
             // A thread ends only with its crew, and panics are caught: it is there.
             let _ = workers[index].work.send(work);
         }
         drop(done);
-        match self.collect(stages, &replies) {
-            Ok(results) => Ok(results),
-            Err(failure) => {
-                self.end(&replies, failure.1);
-                Err(Some(failure.0))
-            }
-        }
+        self.collect(stages, &replies).map_err(|broken| {
+            self.end(&replies, broken.missing);
+            Some(broken.failure)
+        })
     }
 
     /// Waits for every reply, watching for stages that do not move.
-    ///
-    /// A failure comes with the stages that have not replied.
-    #[allow(clippy::type_complexity)]
     fn collect<R>(
         &mut self,
         stages: usize,
-        replies: &Receiver<(usize, Result<R, (Place, Cause)>)>,
-    ) -> Result<Vec<R>, (StageFailure, Vec<usize>)> {
+        replies: &Receiver<Reply<R>>,
+    ) -> Result<Vec<R>, Box<Broken>> {
         let mut results: Vec<Option<R>> = (0..stages).map(|_| None).collect();
         let mut first: Option<StageFailure> = None;
         let mut missing: Vec<usize> = (0..stages).collect();
         while !missing.is_empty() {
             match replies.recv_timeout(WATCH) {
-                Ok((index, result)) => {
-                    missing.retain(|&stage| stage != index);
-                    match result {
-                        Ok(result) => results[index] = Some(result),
-                        Err((place, cause)) => {
+                Ok(reply) => {
+                    missing.retain(|&stage| stage != reply.stage);
+                    match reply.result {
+                        Ok(result) => results[reply.stage] = Some(result),
+                        Err(failure) => {
                             // Neighbours must not wait for it.
                             self.stop = None;
-                            let failure = StageFailure {
-                                stage: StageId(index),
-                                place,
-                                cause,
-                            };
                             if first.as_ref().is_none_or(|f| f.cause.is_secondary()) {
                                 first = Some(failure);
                             }
@@ -165,11 +173,11 @@ impl<C: Chain> Crew<C> {
             if let Some(stuck) = self.stuck(&missing) {
                 self.stop = None;
                 let failure = first.filter(|f| !f.cause.is_secondary()).unwrap_or(stuck);
-                return Err((failure, missing));
+                return Err(Box::new(Broken { failure, missing }));
             }
         }
         match first {
-            Some(failure) => Err((failure, missing)),
+            Some(failure) => Err(Box::new(Broken { failure, missing })),
             None => Ok(results.into_iter().flatten().collect()),
         }
     }
@@ -204,20 +212,15 @@ impl<C: Chain> Crew<C> {
     }
 
     /// Ends every thread, waiting for those that can end.
-    fn end<R>(
-        &mut self,
-        replies: &Receiver<(usize, Result<R, (Place, Cause)>)>,
-        missing: Vec<usize>,
-    ) {
+    fn end<R>(&mut self, replies: &Receiver<Reply<R>>, mut missing: Vec<usize>) {
         let Some(workers) = self.workers.take() else {
             return;
         };
         // A thread that waits for a neighbour gives up at once; one inside the model may not.
-        let mut missing = missing;
         let deadline = Instant::now() + self.stall.min(Duration::from_secs(1));
         while !missing.is_empty() {
             match replies.recv_deadline(deadline) {
-                Ok((index, _)) => missing.retain(|&stage| stage != index),
+                Ok(reply) => missing.retain(|&stage| stage != reply.stage),
                 Err(_) => break,
             }
         }

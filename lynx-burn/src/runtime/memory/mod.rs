@@ -1,14 +1,12 @@
 //! What memory a run really holds.
 //!
 //! Burn does not say how many bytes a tape keeps, and no backend reports a peak. So retained bytes
-//! are *read* where memory is allocated, around each action, and booked by the [`ledger`]:
+//! are *read* where memory is allocated, around each action, and booked by a ledger:
 //!
 //! - on a CPU, a global allocator that counts ([`TrackingAllocator`]), installed by one line in
 //!   the program;
 //! - on a device with memory pools, the pool's bytes in use;
 //! - without either, tapes cannot be seen and the ledger says so.
-//!
-//! [`ledger`]: self::ledger
 
 mod allocator;
 pub(crate) mod ledger;

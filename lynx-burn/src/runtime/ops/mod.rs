@@ -3,21 +3,21 @@
 //! Burn's `backward()` starts from a tensor of ones, ends at leaves, and both ends keep their
 //! tensors alive. A segment in the middle of a chain needs three things more:
 //!
-//! - [`enter`]: the segment's input, as a place where its gradient is collected. A leaf would do,
+//! - `enter`: the segment's input, as a place where its gradient is collected. A leaf would do,
 //!   but a leaf must be kept to ask for its gradient, and with it the input's storage. Here a
 //!   one-element anchor is kept instead.
-//! - [`hold`]: the segment's output as its place on the tape alone, so that its storage can go as
+//! - `hold`: the segment's output as its place on the tape alone, so that its storage can go as
 //!   soon as the next segment has read it.
-//! - [`seed`]: the start of a backward at such a place, with the gradient that came from the next
+//! - `seed`: the start of a backward at such a place, with the gradient that came from the next
 //!   segment. It registers that gradient as it is: same bytes as `(y * g).sum().backward()`,
 //!   without the passes over memory. Autodiff runs the deepest operation first, so seeds begin
-//!   below a [`join`] of all outputs that have a gradient: what later segments contribute to a
+//!   below a `join` of all outputs that have a gradient: what later segments contribute to a
 //!   tensor that passes through is then added first, as it is in an uncut model.
 //!
 //! With them a tape keeps what Burn's operations saved for backward and nothing else: exactly what
 //! the same operations keep in an uncut model.
 //!
-//! The fourth, [`dropout`], is an operation because its mask must not be saved either.
+//! The fourth, `dropout`, is an operation because its mask must not be saved either.
 //!
 //! One trait, [`RecomputeOps`]; the backends' implementations are its defaults, which are written
 //! in terms of any backend, and the gradients are in `autodiff.rs`.

@@ -315,7 +315,7 @@ impl<C: Chain> Stage<C> {
             .ok_or(StageError::NothingKept { micro_batch })?;
         let mut gradients: Vec<Option<Gradient>> = gradients
             .into_iter()
-            .map(|gradient| gradient.map(|gradient| gradient.to_device(&self.device)))
+            .map(|gradient| gradient.map(|gradient| gradient.moved_to(&self.device)))
             .collect();
         let target = flight.take_target();
         while let Some((held, bytes)) = flight.pop() {

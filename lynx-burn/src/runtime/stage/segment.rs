@@ -9,6 +9,10 @@ use crate::runtime::tape::Tape;
 
 /// What a segment yields: the next boundary or, from the chain's last segment, the loss.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value a segment, moved a few times"
+)]
 pub(crate) enum SegmentOutput<B> {
     Next(Parcel<B>),
     Loss(Tensor<1>),

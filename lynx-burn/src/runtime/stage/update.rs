@@ -50,7 +50,7 @@ impl<C: Chain> Stage<C> {
         let total = self.accumulator.total_mut();
         parameters::visit(&self.module, |path, parameter| {
             if let Some(gradient) = gradients.remove(path) {
-                parameter.put(total, gradient.to_device(&device));
+                parameter.put(total, gradient.moved_to(&device));
             }
         });
     }

@@ -228,4 +228,8 @@ fn bytes(count: u128) -> Bytes {
 }
 
 #[cfg(test)]
+mod bytes_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod time_tests;

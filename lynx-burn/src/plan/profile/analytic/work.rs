@@ -80,7 +80,8 @@ impl Work {
     /// A kernel with operations of its own: operations and bytes of forward and backward.
     pub(super) fn fused(mut self, forward: (f64, u128), backward: (f64, u128)) -> Self {
         self.forward.push(Kernel::new(forward.0, forward.1));
-        self.backward_input.push(Kernel::new(backward.0, backward.1));
+        self.backward_input
+            .push(Kernel::new(backward.0, backward.1));
         self
     }
 

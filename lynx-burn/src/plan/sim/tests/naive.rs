@@ -206,7 +206,11 @@ impl<'a> World<'a> {
 
     fn wire_time(&self, s: usize, peer: usize, mb: usize) -> (u64, u64) {
         let link = &self.costs.links[s.min(peer)];
-        let one = if s < peer { &link.forward } else { &link.backward };
+        let one = if s < peer {
+            &link.forward
+        } else {
+            &link.backward
+        };
         let bytes = self.size(one.bytes.0, mb);
         let time = one.bytes_per_second.map_or(0, |b| {
             let b = b.get();
@@ -287,7 +291,9 @@ impl<'a> World<'a> {
         let of = |value| self.size(value, mb);
         let (workspace, retained) = (of(memory.workspace.0), of(memory.retained.0));
         let made = of(memory.recomputed.0) + of(memory.ahead.0);
-        let trains = self.schedule.stages[s].iter().any(|a| matches!(a, Action::Backward(_)));
+        let trains = self.schedule.stages[s]
+            .iter()
+            .any(|a| matches!(a, Action::Backward(_)));
         let stage = &mut self.stages[s];
         stage.running = false;
         stage.bytes -= workspace;
@@ -315,7 +321,12 @@ impl<'a> World<'a> {
             _ => None,
         })?;
         let ready = self.stages[s].forwards.contains(&backward);
-        ready.then(|| (backward, self.size(self.costs.stages[s].ahead.work.0, backward)))
+        ready.then(|| {
+            (
+                backward,
+                self.size(self.costs.stages[s].ahead.work.0, backward),
+            )
+        })
     }
 
     /// One nanosecond in a window of stage `s`, in which at most `most` is hidden.
@@ -323,7 +334,11 @@ impl<'a> World<'a> {
         let Some((mb, work)) = self.target(s) else {
             return;
         };
-        let most = if most == u64::MAX { most } else { self.size(most, mb) };
+        let most = if most == u64::MAX {
+            most
+        } else {
+            self.size(most, mb)
+        };
         if self.stages[s].open.is_some_and(|(open, ..)| open != window) {
             self.close_window(s);
         }

@@ -23,7 +23,11 @@ fn any_order(p: usize, m: usize, mut choices: Vec<u8>) -> Schedule {
             if forwards[s] < m && (s == 0 || forwards[s] < forwards[s - 1]) {
                 moves.push((s, true));
             }
-            let bound = if s + 1 == p { forwards[s] } else { backwards[s + 1] };
+            let bound = if s + 1 == p {
+                forwards[s]
+            } else {
+                backwards[s + 1]
+            };
             if backwards[s] < bound {
                 moves.push((s, false));
             }
@@ -33,10 +37,18 @@ fn any_order(p: usize, m: usize, mut choices: Vec<u8>) -> Schedule {
         }
         let choice = usize::from(choices.pop().unwrap_or(0));
         let (s, forward) = moves[choice % moves.len()];
-        let count = if forward { &mut forwards[s] } else { &mut backwards[s] };
+        let count = if forward {
+            &mut forwards[s]
+        } else {
+            &mut backwards[s]
+        };
         let mb = MicroBatchId(*count);
         *count += 1;
-        stages[s].push(if forward { Action::Forward(mb) } else { Action::Backward(mb) });
+        stages[s].push(if forward {
+            Action::Forward(mb)
+        } else {
+            Action::Backward(mb)
+        });
     }
     Schedule {
         micro_batches: m,
@@ -54,7 +66,11 @@ pub(super) fn schedules() -> impl Strategy<Value = Schedule> {
             1 => Kind::OneFOneB.generate(p, m).unwrap(),
             _ => any_order(p, m, choices),
         };
-        if early { eager(&plain) } else { rendezvous(&plain).unwrap() }
+        if early {
+            eager(&plain)
+        } else {
+            rendezvous(&plain).unwrap()
+        }
     })
 }
 
