@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator;
 
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 31;
 const MICRO_BATCHES: usize = 4;
 const BATCH: usize = 8;
 const SEED: u64 = 1;

@@ -10,7 +10,8 @@
 use std::collections::VecDeque;
 
 use super::costs::{ChannelCosts, ONE, scale};
-use crate::ids::MicroBatchId;
+use super::timeline::Awaited;
+use crate::ids::{MicroBatchId, StageId};
 
 /// The instants of one message.
 #[derive(Clone, Copy, Debug)]
@@ -135,4 +136,29 @@ impl Channel {
     pub(super) fn busy(&self) -> u64 {
         self.busy
     }
+}
+
+/// How many channels a pipeline has.
+pub(super) fn channel_count(stages: usize) -> usize {
+    stages.saturating_sub(1).saturating_mul(2)
+}
+
+/// The number of the channel from one stage to a neighbour.
+pub(super) fn channel(from: StageId, to: StageId) -> usize {
+    if from < to { 2 * from.0 } else { 2 * to.0 + 1 }
+}
+
+/// The stages that a channel leads from and to.
+pub(super) fn channel_ends(channel: usize) -> (StageId, StageId) {
+    let (low, high) = (StageId(channel / 2), StageId(channel / 2 + 1));
+    match channel % 2 {
+        0 => (low, high),
+        _ => (high, low),
+    }
+}
+
+/// What a stage waits for when it waits for a message on this channel.
+pub(super) fn message_on(channel: usize) -> Awaited {
+    let (from, to) = channel_ends(channel);
+    Awaited::Message { from, to }
 }

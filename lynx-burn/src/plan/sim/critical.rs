@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::recorder::channel;
+use super::channel::channel;
 use super::timeline::{Awaited, Message, Span, SpanKind, StageTrack, Timeline};
 use super::window::Window;
 use crate::ids::{MicroBatchId, StageId};

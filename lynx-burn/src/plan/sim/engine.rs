@@ -11,12 +11,12 @@
 
 use std::collections::VecDeque;
 
-use super::channel::{Channel, Mail};
+use super::channel::{Channel, Mail, channel, channel_ends, message_on};
 use super::check::check;
 use super::costs::Costs;
 use super::error::SimError;
 use super::order::Done;
-use super::recorder::{Recorder, channel, channel_count, channel_ends, message_on};
+use super::recorder::Recorder;
 use super::report::{ChannelReport, Report};
 use super::timeline::Awaited;
 use super::window::Window;
@@ -178,25 +178,21 @@ impl<'a> Engine<'a> {
             let capacity = self.costs.mailbox_capacity;
             return Err(ScheduleError::Deadlock { capacity, waiting }.into());
         }
+        let training = self.workers.iter().any(|worker| worker.done.trains());
         for worker in &self.workers {
-            worker.done.complete()?;
+            worker.done.complete(training)?;
         }
-        let mut channels = Vec::with_capacity(self.channels.len());
-        for number in 0..channel_count(self.workers.len()) {
+        // What was sent was received, since each forward and backward needs it.
+        let channels = self.channels.iter().enumerate().map(|(number, channel)| {
             let (from, to) = channel_ends(number);
-            let channel = &self.channels[number];
-            if let Some(mail) = channel.next() {
-                let (stage, action) = (to, received(from, to, mail.micro_batch));
-                return Err(ScheduleError::Missing { stage, action }.into());
-            }
             let busy = Nanos(channel.busy());
-            channels.push(ChannelReport { from, to, busy });
-        }
+            ChannelReport { from, to, busy }
+        });
         let stages: Vec<_> = self.workers.iter().map(Worker::report).collect();
         Ok(Report {
             step: stages.iter().map(|s| s.end).max().unwrap_or_default(),
             stages,
-            channels,
+            channels: channels.collect(),
         })
     }
 

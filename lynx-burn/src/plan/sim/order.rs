@@ -86,15 +86,16 @@ impl Done {
         }
     }
 
-    /// At the end: refuses a micro-batch without a forward and, if any has a
-    /// backward, one without.
-    pub(super) fn complete(&self) -> Result<(), ScheduleError> {
+    /// Whether a backward was done.
+    pub(super) fn trains(&self) -> bool {
+        self.backwards > 0
+    }
+
+    /// At the end: refuses a micro-batch without a forward and, in training, one
+    /// without a backward.
+    pub(super) fn complete(&self, training: bool) -> Result<(), ScheduleError> {
         let kinds: [fn(MicroBatchId) -> Action; 2] = [Action::Forward, Action::Backward];
-        let kinds = if self.backwards == 0 {
-            &kinds[..1]
-        } else {
-            &kinds
-        };
+        let kinds = if training { &kinds[..] } else { &kinds[..1] };
         for mb in (0..self.masks.len()).map(MicroBatchId) {
             for kind in kinds {
                 if !self.has(kind(mb)) {

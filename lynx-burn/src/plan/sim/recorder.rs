@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use super::channel::Mail;
-use super::timeline::{Awaited, ChannelTrack, Message, Point, Span, StageTrack, Timeline};
+use super::channel::{Mail, channel_count, channel_ends};
+use super::timeline::{ChannelTrack, Message, Point, Span, StageTrack, Timeline};
 use crate::ids::StageId;
 use crate::units::{Bytes, Nanos};
 
@@ -111,30 +111,4 @@ impl Recorder for Recording {
             });
         }
     }
-}
-
-/// How many channels a pipeline has.
-pub(super) fn channel_count(stages: usize) -> usize {
-    stages.saturating_sub(1).saturating_mul(2)
-}
-
-/// The number of the channel from one stage to a neighbour.
-pub(super) fn channel(from: StageId, to: StageId) -> usize {
-    if from < to { 2 * from.0 } else { 2 * to.0 + 1 }
-}
-
-/// The stages that a channel leads from and to.
-pub(super) fn channel_ends(channel: usize) -> (StageId, StageId) {
-    let (low, high) = (StageId(channel / 2), StageId(channel / 2 + 1));
-    if channel % 2 == 0 {
-        (low, high)
-    } else {
-        (high, low)
-    }
-}
-
-/// What a stage waits for when it waits for a message on this channel.
-pub(super) fn message_on(channel: usize) -> Awaited {
-    let (from, to) = channel_ends(channel);
-    Awaited::Message { from, to }
 }

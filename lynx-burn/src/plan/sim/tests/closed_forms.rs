@@ -218,7 +218,7 @@ fn a_slow_link_is_the_critical_path_and_carries_one_message_at_a_time() {
     costs.blocking_sends = false;
     costs.mailbox_capacity = 1;
     let waits = simulate(&schedule, &costs).unwrap();
-    assert_eq!(waits.stages[0].waiting.bubble, Nanos(9 + 10 - 1 + 1));
+    assert_eq!(waits.stages[0].waiting.bubble, Nanos(9 + 9));
 }
 
 #[test]
