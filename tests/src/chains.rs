@@ -22,7 +22,8 @@ pub enum Step {
     Shared,
     /// Layer normalisation.
     Norm,
-    /// Remembers the hidden state beside itself: it passes through the segments that follow.
+    /// Remembers the hidden state beside itself, unless one is remembered: it passes through the
+    /// segments that follow.
     Open,
     /// Adds what was remembered.
     Close,
@@ -271,10 +272,7 @@ impl Chain for Net {
             }
             Step::Norm => cell.norm.as_ref().expect("norm").forward(hidden),
             Step::Open => {
-                skip = Some(match skip {
-                    Some(open) => open + hidden.clone(),
-                    None => hidden.clone(),
-                });
+                skip = skip.or_else(|| Some(hidden.clone()));
                 hidden
             }
             Step::Close => match skip.take() {

@@ -149,7 +149,7 @@ fn assert_close(found: &BTreeMap<String, TensorData>, expected: &BTreeMap<String
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 400,
+        cases: ProptestConfig::default().cases.max(400),
         max_shrink_iters: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -18,7 +18,7 @@ use crate::plan::layout::Segment;
 /// Gradients are, bit for bit, those that Burn computes for the uncut model. Floating-point addition
 /// commutes but does not associate, so this needs the same order of additions, and there are two
 /// sums whose order Burn leaves open: one parameter used by *three or more* segments, and one
-/// boundary tensor with three or more uses of which a later segment's lies less deep in the graph
+/// boundary tensor with three or more uses of which a later segment's lies no deeper in the graph
 /// than an earlier one's. There the last bit may differ.
 pub trait Chain: Module + 'static {
     /// What passes between segments. The first segment receives it from the caller, so it must be

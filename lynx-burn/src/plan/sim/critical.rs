@@ -59,8 +59,8 @@ pub struct PathSpan {
 impl Timeline {
     /// The spans that determine the step time, from the beginning to the end:
     /// each begins where the one before ends, and together they take the step
-    /// time. `None` only for a timeline in which something comes from nothing,
-    /// which one from [`record`](super::record) never does.
+    /// time. `None` only for a timeline without stages or in which something
+    /// comes from nothing, which is never so in one from [`record`](super::record).
     pub fn critical_path(&self) -> Option<Vec<PathSpan>> {
         let ends = self.stages.iter().map(StageTrack::end).enumerate();
         // Of several last stages, the first.
@@ -139,11 +139,8 @@ impl Path<'_> {
         );
         let instant = |m: &Message| if leaves { m.left } else { m.arrive };
         let first = messages.partition_point(|m| instant(m) < self.at);
-        let found = messages.get(first..)?.iter();
-        let found = found.take_while(|m| instant(m) == self.at);
-        let index = found
-            .into_iter()
-            .position(|m| m.micro_batch == wait.micro_batch)?;
+        let mut ends = messages.get(first..)?.iter();
+        let index = ends.position(|m| m.micro_batch == wait.micro_batch)?;
         let upto = messages.get(..=first + index)?;
         let message = upto.last()?;
         let place = Place::Channel { from, to };

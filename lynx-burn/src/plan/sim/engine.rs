@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use super::channel::{Channel, Mail, channel, channel_ends, message_on};
 use super::check::check;
-use super::costs::Costs;
+use super::costs::{Costs, LinkCosts};
 use super::error::SimError;
 use super::order::Done;
 use super::recorder::Recorder;
@@ -56,7 +56,7 @@ impl<'a> Engine<'a> {
             let done = Done::new(stage, stages, micro_batches);
             Worker::new(stage, actions, costs, own, done, recorder)
         });
-        let of_channel = |link: &super::costs::LinkCosts| [link.forward, link.backward];
+        let of_channel = |link: &LinkCosts| [link.forward, link.backward];
         let channels = costs.links.iter().flat_map(of_channel);
         let capacity = costs.mailbox_capacity;
         Self {

@@ -56,12 +56,13 @@ impl StageReport {
     /// The time in which the stage does not stand still: passes with their
     /// collectives and exposed recompute.
     pub fn busy(&self) -> Nanos {
-        Nanos(self.forward.0 + self.backward.0 + self.collective.0 + self.exposed.0)
+        let parts = [self.forward, self.backward, self.collective, self.exposed];
+        sum(parts.into_iter())
     }
 
     /// All hidden recompute.
     pub fn hidden(&self) -> Nanos {
-        Nanos(self.hidden.iter().map(|(_, time)| time.0).sum())
+        sum(self.hidden.iter().map(|(_, time)| time))
     }
 }
 
@@ -81,19 +82,18 @@ impl Report {
 
     /// Recompute that takes time of its own, all stages together.
     pub fn exposed(&self) -> Nanos {
-        Nanos(self.stages.iter().map(|stage| stage.exposed.0).sum())
+        sum(self.stages.iter().map(|stage| stage.exposed))
     }
 
     /// Recompute that runs beside something else, all stages together.
     pub fn hidden(&self) -> Nanos {
-        Nanos(self.stages.iter().map(|stage| stage.hidden().0).sum())
+        sum(self.stages.iter().map(StageReport::hidden))
     }
 
     /// The share of all recompute that is hidden; `None` where there is none.
     pub fn hidden_fraction(&self) -> Option<f64> {
-        let hidden = self.hidden().0;
-        let all = hidden + self.exposed().0;
-        (all > 0).then(|| hidden as f64 / all as f64)
+        let (hidden, exposed) = (self.hidden().0 as f64, self.exposed().0 as f64);
+        (hidden + exposed > 0.0).then(|| hidden / (hidden + exposed))
     }
 
     /// The stage with the highest peak, and its peak.
@@ -106,4 +106,9 @@ impl Report {
         }
         highest
     }
+}
+
+/// Sums of a report that was simulated fit; one from a file may hold anything.
+fn sum(times: impl Iterator<Item = Nanos>) -> Nanos {
+    Nanos(times.fold(0, |sum, time| sum.saturating_add(time.0)))
 }

@@ -74,9 +74,14 @@ pub fn draw(timeline: &Timeline, options: &Options) -> String {
 fn summary(timeline: &Timeline) -> String {
     let stages = timeline.stages.len();
     let all = || timeline.stages.iter().flat_map(|track| &track.main);
-    let micro_batches = all().map(|span| span.micro_batch.0 + 1).max().unwrap_or(0);
+    let micro_batches = all()
+        .map(|span| span.micro_batch.0.saturating_add(1))
+        .max()
+        .unwrap_or(0);
     let works = |span: &&Span| !span.kind.is_wait();
-    let busy = all().filter(works).map(|span| span.end.0 - span.begin.0);
+    let busy = all()
+        .filter(works)
+        .map(|span| span.end.0.saturating_sub(span.begin.0));
     let busy = busy.fold(0.0, |sum, time| sum + time as f64);
     let step = timeline.step();
     let whole = step.0 as f64 * stages as f64;

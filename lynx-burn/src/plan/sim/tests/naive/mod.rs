@@ -1,0 +1,217 @@
+//! A second simulator, as plain as possible: it looks at every stage and every
+//! wire at every nanosecond, and changes what can change at that instant until
+//! nothing can. It shares no code with the engine but the input types.
+
+mod pass;
+mod window;
+mod wire;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::super::costs::Costs;
+use super::super::window::Window;
+use crate::plan::schedule::{Action, Schedule};
+use wire::Wire;
+
+/// What is compared with the engine's report, stage by stage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Figures {
+    pub(super) end: u64,
+    pub(super) busy: u64,
+    pub(super) exposed: u64,
+    pub(super) hidden: BTreeMap<Window, u64>,
+    pub(super) waiting: BTreeMap<Window, u64>,
+    pub(super) peak: u64,
+}
+
+#[derive(Default)]
+struct Stage {
+    figures: Figures,
+    next: usize,
+    /// Pieces of the pass under way: time left, and the part it is of.
+    pieces: VecDeque<(u64, Piece)>,
+    running: bool,
+    forwards: Vec<usize>,
+    backwards: Vec<usize>,
+    /// Work left ahead of the next backward, once begun.
+    ahead: Option<u64>,
+    /// The window that is open: which, for how long, and what was ahead before.
+    open: Option<(Window, u64, u64)>,
+    /// A message is accepted, and the stage stands still until it has left.
+    leaving: Option<usize>,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Piece {
+    Busy,
+    Exposed,
+    /// A forward collective with the most it takes of the work ahead.
+    Host(Window, u64),
+}
+
+/// The figures of every stage; `None` when the stages get stuck. The schedule
+/// must be sound otherwise.
+pub(super) fn simulate(schedule: &Schedule, costs: &Costs) -> Option<Vec<Figures>> {
+    let mut world = World::new(schedule, costs);
+    let mut quiet = 0;
+    for now in 0.. {
+        while world.settle(now) {}
+        if world.finished() {
+            return Some(world.stages.into_iter().map(|s| s.figures).collect());
+        }
+        quiet = if world.tick() { 0 } else { quiet + 1 };
+        if quiet > 2 {
+            return None;
+        }
+    }
+    None
+}
+
+struct World<'a> {
+    schedule: &'a Schedule,
+    costs: &'a Costs,
+    stages: Vec<Stage>,
+    wires: BTreeMap<(usize, usize), Wire>,
+}
+
+impl<'a> World<'a> {
+    fn new(schedule: &'a Schedule, costs: &'a Costs) -> Self {
+        let mut stages = Vec::new();
+        for costs in &costs.stages {
+            let mut stage = Stage::default();
+            stage.grow(costs.memory.fixed.0);
+            stages.push(stage);
+        }
+        Self {
+            schedule,
+            costs,
+            stages,
+            wires: BTreeMap::new(),
+        }
+    }
+
+    fn size(&self, value: u64, mb: usize) -> u64 {
+        match self.costs.sizes.get(mb) {
+            Some(size) => value * u64::from(*size) / 1000,
+            None => value,
+        }
+    }
+
+    fn head(&self, s: usize) -> Option<Action> {
+        self.schedule.stages[s].get(self.stages[s].next).copied()
+    }
+
+    fn finished(&self) -> bool {
+        (0..self.stages.len()).all(|s| self.head(s).is_none())
+    }
+
+    /// Changes something at this instant; false if nothing can change.
+    fn settle(&mut self, now: u64) -> bool {
+        let wires: Vec<_> = self.wires.keys().copied().collect();
+        for (from, to) in wires {
+            let wire = self.wires.get_mut(&(from, to)).unwrap();
+            let free = wire.letters.iter().all(|l| !l.on_wire || l.left_in == 0);
+            let waiting = wire.letters.iter_mut().find(|l| !l.on_wire);
+            if let (true, Some(letter)) = (free, waiting) {
+                letter.on_wire = true;
+                return true;
+            }
+        }
+        (0..self.stages.len()).any(|s| self.settle_stage(s, now))
+    }
+
+    fn settle_stage(&mut self, s: usize, now: u64) -> bool {
+        let Some(action) = self.head(s) else {
+            return false;
+        };
+        let mb = action.micro_batch().0;
+        if action.is_compute() && !self.stages[s].running {
+            self.begin(s, action);
+            return true;
+        }
+        if action.is_compute() {
+            let stage = &mut self.stages[s];
+            if stage.pieces.front().is_some_and(|(left, _)| *left == 0) {
+                stage.pieces.pop_front();
+                self.close_window(s);
+                return true;
+            }
+            if stage.pieces.is_empty() {
+                self.end(s, action);
+                return self.pass_on(s, now);
+            }
+            return false;
+        }
+        let up = matches!(action, Action::SendBackward(_) | Action::RecvForward(_));
+        let peer = if up { s - 1 } else { s + 1 };
+        if action.is_send() {
+            self.settle_send(s, peer, mb, now)
+        } else {
+            let wire = self.wires.entry((peer, s)).or_default();
+            let letter = wire.letters.get(wire.received);
+            let here = letter.is_some_and(|l| l.mb == mb && l.on_wire && l.arrive_in == 0);
+            if here {
+                wire.received += 1;
+            }
+            here && self.pass_on(s, now)
+        }
+    }
+
+    fn pass_on(&mut self, s: usize, now: u64) -> bool {
+        self.close_window(s);
+        self.stages[s].next += 1;
+        self.stages[s].figures.end = now;
+        true
+    }
+
+    /// Lets a nanosecond pass; false if nothing goes on.
+    fn tick(&mut self) -> bool {
+        let mut goes_on = false;
+        for s in 0..self.stages.len() {
+            let Some(action) = self.head(s) else {
+                continue;
+            };
+            if let Some((_, piece)) = self.stages[s].pieces.front().copied() {
+                goes_on = true;
+                if let Piece::Host(window, most) = piece
+                    && most > 0
+                {
+                    self.host(s, window, most);
+                }
+                let stage = &mut self.stages[s];
+                stage.figures.busy += 1;
+                stage.pieces.front_mut().unwrap().0 -= 1;
+                continue;
+            }
+            let window = self.kind_of_wait(s, action);
+            *self.stages[s].figures.waiting.entry(window).or_default() += 1;
+            let ahead = &self.costs.stages[s].ahead;
+            let allowed = match window {
+                Window::Send => ahead.send,
+                Window::Receive => ahead.receive,
+                _ => ahead.bubble,
+            };
+            if allowed {
+                self.host(s, window, u64::MAX);
+            } else {
+                self.close_window(s);
+            }
+        }
+        for wire in self.wires.values_mut() {
+            for letter in wire.letters.iter_mut().filter(|l| l.on_wire) {
+                goes_on |= letter.arrive_in > 0;
+                letter.left_in = letter.left_in.saturating_sub(1);
+                letter.arrive_in = letter.arrive_in.saturating_sub(1);
+            }
+        }
+        goes_on
+    }
+}
+
+impl Stage {
+    fn grow(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.figures.peak = self.figures.peak.max(self.bytes);
+    }
+}
