@@ -1,0 +1,20 @@
+//! Planners: which segments are recomputed, and where, so that a stage keeps to its memory.
+//!
+//! A [`StageProblem`] says what one stage is asked, a [`StagePlan`] answers, and [`evaluate`]
+//! defines what the answer costs. Every [`Planner`] is measured by that one function, so that an
+//! [`Outcome`] of one can be held against that of another. After the idea of Lynx (arXiv
+//! 2406.08756): recompute is moved into time in which the stage waits. The formulation is ours,
+//! and it knows nothing of single messages and instants: the simulator does.
+
+mod choice;
+mod evaluate;
+mod layer;
+mod outcome;
+mod plan_error;
+mod problem;
+
+pub use choice::{LayerGroup, ParseChoiceError, Replay, SegmentChoice, StagePlan};
+pub use evaluate::{Cost, evaluate, evaluate_without_budget};
+pub use outcome::{Change, Feasible, Infeasible, Outcome, Planner};
+pub use plan_error::{ProblemError, Violation};
+pub use problem::{Ends, SegmentCost, StageProblem, Windows};
