@@ -180,10 +180,7 @@ fn check_windows(problem: &StageProblem, plan: &StagePlan) -> Result<(), Violati
 fn times(problem: &StageProblem, plan: &StagePlan, mode: Mode) -> (Nanos, Nanos) {
     let (mut exposed, mut hidden, mut ahead, mut entry) = (0, 0, 0, 0);
     let layers: Vec<_> = plan.by_layer().collect();
-    let mut place = 0;
     for (index, group) in layers.iter().enumerate() {
-        let first_of_group = index == 0 || !std::ptr::eq(layers[index - 1], *group);
-        place = if first_of_group { 0 } else { place + 1 };
         if let Replay::Layers(_) = group.replay {
             exposed += problem.replayed_layer();
             continue;

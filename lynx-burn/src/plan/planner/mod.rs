@@ -8,13 +8,22 @@
 
 mod choice;
 mod evaluate;
+mod front;
+mod heu;
 mod layer;
 mod outcome;
 mod plan_error;
 mod problem;
+mod stage_sum;
 
 pub use choice::{LayerGroup, ParseChoiceError, Replay, SegmentChoice, StagePlan};
 pub use evaluate::{Cost, evaluate, evaluate_without_budget};
+pub use heu::Heu;
 pub use outcome::{Change, Feasible, Infeasible, Outcome, Planner};
 pub use plan_error::{ProblemError, Violation};
 pub use problem::{Ends, SegmentCost, StageProblem, Windows};
+
+#[cfg(test)]
+mod brute;
+#[cfg(test)]
+mod heu_tests;

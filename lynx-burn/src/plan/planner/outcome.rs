@@ -155,10 +155,19 @@ fn nearest(problem: &StageProblem, plan: &StagePlan) -> Change {
         let plan = StagePlan::uniform(layers, choices.clone());
         fits(&problem, &plan)
     };
-    match (1..problem.layers).rev().find(|&layers| shorter(layers)) {
-        Some(layers) => Change::Layers(layers),
-        None => Change::Smaller,
+    if problem.layers < 2 || !shorter(1) {
+        return Change::Smaller;
     }
+    let (mut fit, mut too_many) = (1, problem.layers);
+    while too_many - fit > 1 {
+        let middle = fit + (too_many - fit) / 2;
+        if shorter(middle) {
+            fit = middle;
+        } else {
+            too_many = middle;
+        }
+    }
+    Change::Layers(fit)
 }
 
 impl fmt::Display for Change {

@@ -140,7 +140,9 @@ impl StageProblem {
     /// The most layers, and the most micro-batches.
     pub const MOST_COUNT: u64 = 1 << 20;
     /// The most segments of a layer.
-    pub const MOST_SEGMENTS: usize = 64;
+    pub const MOST_SEGMENTS: usize = 32;
+    /// The most nanoseconds or bytes of a whole stage and step: sums stay below 2^63.
+    pub const MOST_TOTAL: u64 = 1 << 60;
 
     /// The micro-batches of a step.
     pub fn micro_batches(&self) -> u64 {
@@ -174,7 +176,7 @@ impl StageProblem {
         }
     }
 
-    /// Refuses empty and impossible stages, and figures whose sums could overflow 128 bits.
+    /// Refuses empty and impossible stages, and figures whose sums could overflow 64 bits.
     pub fn validate(&self) -> Result<(), ProblemError> {
         let stage = self.stage;
         let within = |what, value: u64, least: u64, most: u64| {
@@ -202,6 +204,33 @@ impl StageProblem {
             let collective = segment.collective.unwrap_or_default();
             within("collective", collective.0, 0, Self::MOST)?;
         }
-        Ok(())
+        for bytes in [self.fixed, self.before.tape, self.after.tape] {
+            within("bytes outside layers", bytes.0, 0, Self::MOST_TOTAL >> 20)?;
+        }
+        for bytes in [self.before.workspace, self.after.workspace] {
+            within("workspace outside layers", bytes.0, 0, Self::MOST)?;
+        }
+        let (time, bytes) = self.totals();
+        within("time of a step", time, 0, Self::MOST_TOTAL)?;
+        within("bytes of all micro-batches", bytes, 0, Self::MOST_TOTAL)
+    }
+
+    /// More than all recompute of a step takes, and than all activations occupy.
+    fn totals(&self) -> (u64, u64) {
+        let (mut time, mut bytes) = (0_u128, 0_u128);
+        for segment in &self.segments {
+            let collective = segment.collective.unwrap_or_default();
+            let times = [segment.forward, segment.recompute, collective];
+            time += times.iter().map(|time| u128::from(time.0)).sum::<u128>();
+            bytes += u128::from(segment.tape.0) + u128::from(segment.kept_input.0);
+        }
+        let layers = self.layers as u128;
+        let total = |one: u128, count: u64| {
+            u64::try_from(one * layers * u128::from(count)).unwrap_or(u64::MAX)
+        };
+        (
+            total(time, self.micro_batches()),
+            total(bytes, self.in_flight.saturating_add(1)),
+        )
     }
 }

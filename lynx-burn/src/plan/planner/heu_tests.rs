@@ -1,0 +1,109 @@
+//! HEU against plain enumeration.
+
+use super::brute::{Dice, all_plans, problem};
+use super::evaluate::{Cost, evaluate};
+use super::heu::Heu;
+use super::outcome::{Outcome, Planner};
+use super::plan_error::Violation;
+use super::problem::StageProblem;
+use crate::units::Bytes;
+
+/// Budgets below, at and above what plans need.
+fn budgets(dice: &mut Dice, peaks: &[u64]) -> Vec<u64> {
+    let least = peaks.iter().min().copied().unwrap_or(0);
+    let some = peaks[dice.below(peaks.len() as u64) as usize];
+    let most = peaks.iter().max().copied().unwrap_or(0);
+    vec![least.saturating_sub(1), least, some, some + 1, most]
+}
+
+fn agree(problem: &StageProblem, two_groups: bool, plans: &[Cost], what: &str) {
+    let heu = Heu { two_groups };
+    let fitting = plans.iter().filter(|cost| cost.peak <= problem.budget);
+    let best = fitting.map(|cost| cost.rank(problem)).min();
+    match (heu.plan(problem), best) {
+        (Outcome::Feasible(found), Some(best)) => {
+            assert_eq!(found.cost.rank(problem), best, "{what}: {problem:?} {found:?}");
+            assert_eq!(evaluate(problem, &found.plan), Ok(found.cost), "{what}");
+            assert!(found.cost.peak <= problem.budget, "{what}");
+        }
+        (Outcome::Infeasible(found), None) => {
+            let least = plans.iter().map(|cost| cost.peak.0).min().unwrap();
+            let missing = Bytes(least - problem.budget.0);
+            assert_eq!(found.missing, missing, "{what}: {problem:?} {found:?}");
+            let refused = evaluate(problem, &found.thriftiest);
+            assert!(matches!(refused, Err(Violation::OverBudget { .. })), "{what}");
+        }
+        (found, best) => panic!("{what}: {found:?} instead of {best:?} for {problem:?}"),
+    }
+}
+
+/// Instances of these sizes, each at several budgets; returns how many there were.
+fn sweep(cases: u64, sizes: &[(usize, usize)], two_groups: bool) -> usize {
+    let mut instances = 0;
+    for case in 0..cases {
+        let mut dice = Dice(case * 1000 + u64::from(two_groups));
+        let (segments, windows) = sizes[dice.below(sizes.len() as u64) as usize];
+        let mut problem = problem(&mut dice, segments, windows);
+        let plans: Vec<Cost> = all_plans(&problem, two_groups).into_iter().map(|p| p.1).collect();
+        let peaks: Vec<u64> = plans.iter().map(|cost| cost.peak.0).collect();
+        let mut before = None;
+        let mut budgets = budgets(&mut dice, &peaks);
+        budgets.sort_unstable();
+        for budget in budgets {
+            problem.budget = Bytes(budget);
+            agree(&problem, two_groups, &plans, &format!("case {case}"));
+            instances += 1;
+            let Outcome::Feasible(found) = (Heu { two_groups }).plan(&problem) else {
+                continue;
+            };
+            let exposed = found.cost.exposed_step(&problem);
+            assert!(before.is_none_or(|b| exposed <= b), "case {case} is not monotone");
+            before = Some(exposed);
+        }
+    }
+    instances
+}
+
+#[test]
+fn one_policy_is_as_good_as_the_best_of_all() {
+    let sizes = [(1, 7), (2, 7), (3, 7), (4, 3), (5, 2), (6, 1), (8, 1), (10, 0), (12, 0)];
+    assert!(sweep(400, &sizes, false) >= 2000);
+}
+
+#[test]
+fn two_groups_are_as_good_as_the_best_of_all_pairs_and_sizes() {
+    let sizes = [(1, 7), (2, 5), (2, 4), (3, 1), (3, 2), (4, 0)];
+    assert!(sweep(400, &sizes, true) >= 2000);
+}
+
+#[test]
+fn long_layers_with_one_window_are_planned_as_well() {
+    assert!(sweep(8, &[(11, 1), (7, 2), (12, 0)], false) >= 40);
+}
+
+#[test]
+fn two_groups_are_never_worse_than_one() {
+    for case in 0..300 {
+        let mut dice = Dice(case);
+        let mut problem = problem(&mut dice, 5, 5);
+        problem.layers = 1 + dice.below(9) as usize;
+        problem.budget = Bytes(dice.below(900));
+        let plan = |two_groups| Heu { two_groups }.plan(&problem);
+        let (one, two) = (plan(false), plan(true));
+        let Some(one) = one.feasible() else { continue };
+        let two = two.feasible().unwrap();
+        assert!(two.cost.rank(&problem) <= one.cost.rank(&problem), "case {case}");
+    }
+}
+
+#[test]
+fn nonsense_is_refused_with_the_number_at_fault() {
+    let mut problem = problem(&mut Dice(1), 3, 3);
+    problem.segments[1].tape = Bytes(u64::MAX);
+    let Outcome::Refused { reason } = Heu::default().plan(&problem) else {
+        panic!("accepted");
+    };
+    assert!(reason.contains("tape is 18446744073709551615"), "{reason}");
+    problem.segments.clear();
+    assert!(matches!(Heu::default().plan(&problem), Outcome::Refused { .. }));
+}
