@@ -8,22 +8,22 @@
 use std::collections::HashMap;
 
 use burn::module::{Module, ParamId};
-use burn::optim::GradientsParams;
 
+use super::gradient::Gradient;
 use super::parameters;
 
 /// Sums of gradients by parameter.
 #[derive(Default)]
 pub(crate) struct Accumulator {
-    total: GradientsParams,
+    total: HashMap<ParamId, Gradient>,
     /// Contributions of the micro-batch under way to parameters that earlier segments use too.
-    pending: GradientsParams,
+    pending: HashMap<ParamId, Gradient>,
     /// The first segment that uses a parameter.
     first_use: HashMap<ParamId, usize>,
 }
 
 impl Accumulator {
-    /// For the segments that `modules` lists with the parameters each uses.
+    /// For the modules listed with their first segment.
     pub(crate) fn new<'a, M: Module + 'a>(modules: impl Iterator<Item = (usize, &'a M)>) -> Self {
         let mut first_use = HashMap::new();
         for (segment, module) in modules {
@@ -38,48 +38,55 @@ impl Accumulator {
         }
     }
 
-    /// Adds what one micro-batch's backward over `segment` found.
+    /// Adds what one micro-batch's backward found in the piece that begins at `segment`.
     ///
-    /// Segments of a micro-batch must come in descending order, micro-batches in ascending order.
-    pub(crate) fn add<M: Module>(
-        &mut self,
-        segment: usize,
-        module: &M,
-        mut found: GradientsParams,
-    ) {
-        parameters::visit(module, |_, parameter| {
+    /// Pieces of a micro-batch must come in descending order, micro-batches in ascending order.
+    pub(crate) fn add(&mut self, segment: usize, found: Vec<(ParamId, Gradient)>) {
+        for (id, gradient) in found {
             let waits = self
                 .first_use
-                .get(&parameter.id())
+                .get(&id)
                 .is_some_and(|&first| first < segment);
-            parameter.add(&mut self.pending, &mut found);
-            if !waits {
-                parameter.add(&mut self.total, &mut self.pending);
+            let sum = match self.pending.remove(&id) {
+                Some(later) => later.plus(gradient),
+                None => gradient,
+            };
+            if waits {
+                self.pending.insert(id, sum);
+            } else {
+                add(&mut self.total, id, sum);
             }
-        });
-    }
-
-    /// Adds what waits for segments that this backward did not reach: below a frozen beginning,
-    /// nothing goes on.
-    pub(crate) fn settle<M: Module>(&mut self, module: &M) {
-        if !self.pending.is_empty() {
-            parameters::visit(module, |_, parameter| {
-                parameter.add(&mut self.total, &mut self.pending);
-            });
         }
     }
 
-    pub(crate) fn total(&self) -> &GradientsParams {
+    /// Adds what still waits for segments that this backward did not reach: below a frozen
+    /// beginning, nothing goes on.
+    pub(crate) fn settle(&mut self) {
+        for (id, gradient) in self.pending.drain() {
+            add(&mut self.total, id, gradient);
+        }
+    }
+
+    /// The sums, for reading and replacing.
+    pub(crate) fn total(&self) -> &HashMap<ParamId, Gradient> {
         &self.total
     }
 
-    pub(crate) fn total_mut(&mut self) -> &mut GradientsParams {
+    pub(crate) fn total_mut(&mut self) -> &mut HashMap<ParamId, Gradient> {
         &mut self.total
     }
 
     /// Takes the sums and begins anew.
-    pub(crate) fn take(&mut self) -> GradientsParams {
-        self.pending = GradientsParams::new();
+    pub(crate) fn take(&mut self) -> HashMap<ParamId, Gradient> {
+        self.pending.clear();
         std::mem::take(&mut self.total)
     }
+}
+
+fn add(sums: &mut HashMap<ParamId, Gradient>, id: ParamId, gradient: Gradient) {
+    let sum = match sums.remove(&id) {
+        Some(sum) => sum.plus(gradient),
+        None => gradient,
+    };
+    sums.insert(id, sum);
 }

@@ -20,6 +20,8 @@ trait Erased: Send {
     fn moved_to(self: Box<Self>, device: &Device) -> Gradient;
     fn plus(self: Box<Self>, other: Gradient) -> Gradient;
     fn seed(self: Box<Self>, token: Tensor<1>, place: NodeGuard) -> Tensor<1>;
+    fn scaled(self: Box<Self>, factor: f64) -> Gradient;
+    fn square_sum(&self) -> Tensor<1>;
     fn copy(&self) -> Gradient;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
@@ -49,6 +51,14 @@ impl<const D: usize> Erased for Tensor<D> {
 
     fn seed(self: Box<Self>, token: Tensor<1>, place: NodeGuard) -> Tensor<1> {
         ops::seed(token, place, self.autodiff())
+    }
+
+    fn scaled(self: Box<Self>, factor: f64) -> Gradient {
+        Gradient::new(self.mul_scalar(factor))
+    }
+
+    fn square_sum(&self) -> Tensor<1> {
+        self.clone().square().sum()
     }
 
     fn copy(&self) -> Gradient {
@@ -81,6 +91,16 @@ impl Gradient {
     /// the trainer has compared.
     pub(crate) fn plus(self, other: Self) -> Self {
         self.0.plus(other)
+    }
+
+    /// `self * factor`.
+    pub(crate) fn scaled(self, factor: f64) -> Self {
+        self.0.scaled(factor)
+    }
+
+    /// The sum of squares, shape `[1]`.
+    pub(crate) fn square_sum(&self) -> Tensor<1> {
+        self.0.square_sum()
     }
 
     /// The tensor, or nothing if its rank is not `D`.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::prelude::*;
+use burn::tensor::Gradients;
 
 use super::gradient::Gradient;
 
@@ -30,13 +31,10 @@ pub(crate) trait AnyParameter {
     fn id(&self) -> ParamId;
     fn info(&self, path: &str) -> ParameterInfo;
     fn value(&self) -> Gradient;
-    fn take(&self, gradients: &mut GradientsParams) -> Option<Gradient>;
-    fn get(&self, gradients: &GradientsParams) -> Option<Gradient>;
-    /// The gradient's sum of squares, shape `[1]`.
-    fn square_sum(&self, gradients: &GradientsParams) -> Option<Tensor<1>>;
-    fn put(&self, gradients: &mut GradientsParams, gradient: Gradient) -> bool;
-    fn add(&self, gradients: &mut GradientsParams, more: &mut GradientsParams);
-    fn scale(&self, gradients: &mut GradientsParams, factor: f64);
+    /// The tensor whose gradient autodiff collects, if it does.
+    fn leaf(&self) -> Option<Box<dyn Leaf>>;
+    /// Registers a gradient of the parameter's rank; another one is left out.
+    fn put(&self, gradients: &mut GradientsParams, gradient: Gradient);
 }
 
 impl<const D: usize> AnyParameter for Param<Tensor<D>> {
@@ -58,44 +56,36 @@ impl<const D: usize> AnyParameter for Param<Tensor<D>> {
         Gradient::new(self.val().inner())
     }
 
-    fn take(&self, gradients: &mut GradientsParams) -> Option<Gradient> {
-        gradients.remove::<D>(self.id).map(Gradient::new)
+    fn leaf(&self) -> Option<Box<dyn Leaf>> {
+        self.is_require_grad()
+            .then(|| Box::new(self.val()) as Box<dyn Leaf>)
     }
 
-    fn get(&self, gradients: &GradientsParams) -> Option<Gradient> {
-        gradients.get::<D>(self.id).map(Gradient::new)
-    }
-
-    fn square_sum(&self, gradients: &GradientsParams) -> Option<Tensor<1>> {
-        gradients.get::<D>(self.id).map(|g| g.square().sum())
-    }
-
-    fn put(&self, gradients: &mut GradientsParams, gradient: Gradient) -> bool {
-        match gradient.take::<D>() {
-            Some(tensor) => {
-                gradients.register(self.id, tensor);
-                true
-            }
-            None => false,
+    fn put(&self, gradients: &mut GradientsParams, gradient: Gradient) {
+        if let Some(tensor) = gradient.take::<D>() {
+            gradients.register(self.id, tensor);
         }
     }
+}
 
-    fn add(&self, gradients: &mut GradientsParams, more: &mut GradientsParams) {
-        let Some(new) = more.remove::<D>(self.id) else {
-            return;
-        };
-        let sum = match gradients.remove::<D>(self.id) {
-            Some(old) => old.add(new),
-            None => new,
-        };
-        gradients.register(self.id, sum);
-    }
+/// A tensor of any rank that is asked for its gradient once.
+pub(crate) trait Leaf: Send {
+    fn take(&self, gradients: &mut Gradients) -> Option<Gradient>;
+}
 
-    fn scale(&self, gradients: &mut GradientsParams, factor: f64) {
-        if let Some(gradient) = gradients.remove::<D>(self.id) {
-            gradients.register(self.id, gradient.mul_scalar(factor));
-        }
+impl<const D: usize> Leaf for Tensor<D> {
+    fn take(&self, gradients: &mut Gradients) -> Option<Gradient> {
+        self.grad_remove(gradients).map(Gradient::new)
     }
+}
+
+/// The leaves of a module's trainable parameters.
+pub(crate) fn leaves<M: Module>(module: &M) -> Vec<(ParamId, Box<dyn Leaf>)> {
+    let mut found = Vec::new();
+    visit(module, |_, parameter| {
+        found.extend(parameter.leaf().map(|leaf| (parameter.id(), leaf)));
+    });
+    found
 }
 
 /// Shows every float parameter and its dotted path.

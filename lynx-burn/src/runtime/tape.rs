@@ -1,30 +1,29 @@
-//! The tape of one segment of one micro-batch.
+//! The tape of one segment of one micro-batch, or of neighbours that run as one.
 //!
-//! Recording runs the segment on fresh leaves, between an entry and an exit of its own (see
+//! Recording runs the segments on fresh leaves, between an entry and an exit of its own (see
 //! [`ops`]), so a tape shares no autodiff graph with any other: it can be consumed in any order,
 //! on any thread, and dropping it drops everything it kept.
 
-use std::marker::PhantomData;
-
 use burn::backend::autodiff::ops::NodeGuard;
-use burn::optim::GradientsParams;
+use burn::module::ParamId;
 use burn::prelude::*;
-use burn::tensor::Gradients;
 
 use super::boundary::{Boundary, TensorMap};
 use super::gradient::Gradient;
 use super::ops;
+use super::parameters::{self, Leaf};
 use super::parcel::{FloatEntry, Parcel};
 
-/// What autodiff keeps for one segment of one micro-batch, and how to start and end a backward.
-pub(crate) struct Tape<M, O> {
-    /// The fresh leaves: through them the parameters' gradients are found. There until dropped.
-    leaves: Option<M>,
-    device: Device,
-    anchors: Vec<Option<Box<dyn Anchor>>>,
+/// What autodiff keeps for one micro-batch, and how to start and end a backward over it.
+pub(crate) struct Tape {
+    /// Through them the parameters' gradients are found. Not the module: its skeleton would be
+    /// kept once per tape.
+    leaves: Vec<(ParamId, Box<dyn Leaf>)>,
+    /// Through them the input's gradients are found.
+    anchors: Vec<Option<Box<dyn Leaf>>>,
     exits: Vec<Exit>,
+    device: Device,
     consumed: bool,
-    output: PhantomData<fn() -> O>,
 }
 
 /// One float tensor of the output.
@@ -37,7 +36,7 @@ struct Exit {
 /// What a backward over one tape yields.
 pub(crate) struct Pulled {
     /// Of the parameters.
-    pub(crate) parameters: GradientsParams,
+    pub(crate) parameters: Vec<(ParamId, Gradient)>,
     /// Of the input's float tensors, in boundary order.
     pub(crate) input: Vec<Option<Gradient>>,
 }
@@ -65,13 +64,13 @@ pub enum GradientMismatch {
     },
 }
 
-impl<M: Module, O: Boundary> Tape<M, O> {
+impl Tape {
     /// Runs `forward` over `input` on a tape.
     ///
-    /// `leaves` is the segment's module with parameters that no other tape uses. `input` and the
+    /// `module` is the segments' with parameters that no other tape uses. `input` and the
     /// returned output belong to no tape. The input's gradient is collected if `track_input`.
-    pub(crate) fn record<I: Boundary>(
-        leaves: M,
+    pub(crate) fn record<M: Module, I: Boundary, O: Boundary>(
+        module: &M,
         device: &Device,
         input: Parcel<I>,
         track_input: bool,
@@ -82,16 +81,15 @@ impl<M: Module, O: Boundary> Tape<M, O> {
             anchors: Vec::new(),
         };
         let input = input.enter(&mut entry);
-        let output = forward(&leaves, input);
+        let output = forward(module, input);
         let mut exit = Leaving(Vec::new());
         let output = output.map_tensors(&mut exit);
         let tape = Self {
-            leaves: Some(leaves),
+            leaves: parameters::leaves(module),
             device: device.clone(),
             anchors: entry.anchors,
             exits: exit.0,
             consumed: false,
-            output: PhantomData,
         };
         (tape, output)
     }
@@ -134,7 +132,7 @@ impl<M: Module, O: Boundary> Tape<M, O> {
         if !root.is_tracked() {
             // Nothing below depends on this micro-batch's loss.
             return Ok(Pulled {
-                parameters: GradientsParams::new(),
+                parameters: Vec::new(),
                 input: self.anchors.iter().map(|_| None).collect(),
             });
         }
@@ -147,41 +145,31 @@ impl<M: Module, O: Boundary> Tape<M, O> {
                 .iter()
                 .map(|anchor| anchor.as_ref()?.take(&mut found))
                 .collect(),
-            parameters: match &self.leaves {
-                Some(leaves) => GradientsParams::from_module(&mut found, leaves),
-                None => GradientsParams::new(),
-            },
+            parameters: self
+                .leaves
+                .iter()
+                .filter_map(|(id, leaf)| Some((*id, leaf.take(&mut found)?)))
+                .collect(),
         })
     }
 }
 
-impl<M, O> Drop for Tape<M, O> {
+impl Drop for Tape {
     fn drop(&mut self) {
         if !self.consumed {
             // First every reference into the graph, then the sweep that finds it unreachable.
             self.anchors.clear();
             self.exits.clear();
-            self.leaves = None;
+            self.leaves.clear();
             ops::sweep(&self.device);
         }
-    }
-}
-
-/// Asks for an anchor's gradient, whatever its rank.
-trait Anchor: Send {
-    fn take(&self, gradients: &mut Gradients) -> Option<Gradient>;
-}
-
-impl<const D: usize> Anchor for Tensor<D> {
-    fn take(&self, gradients: &mut Gradients) -> Option<Gradient> {
-        self.grad_remove(gradients).map(Gradient::new)
     }
 }
 
 /// Makes a boundary the entry of a tape.
 struct Entry {
     track: bool,
-    anchors: Vec<Option<Box<dyn Anchor>>>,
+    anchors: Vec<Option<Box<dyn Leaf>>>,
 }
 
 impl FloatEntry for Entry {

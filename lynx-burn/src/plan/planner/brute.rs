@@ -64,7 +64,11 @@ pub(super) fn problem(dice: &mut Dice, segments: usize, windows: usize) -> Stage
         }
     }
     let steady = dice.below(4);
-    let cool_down = if steady == 0 { 1 + dice.below(3) } else { dice.below(4) };
+    let cool_down = if steady == 0 {
+        1 + dice.below(3)
+    } else {
+        dice.below(4)
+    };
     let mut ends = || Ends {
         tape: Bytes(dice.below(9)),
         workspace: Bytes(dice.below(30)),

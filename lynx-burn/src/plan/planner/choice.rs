@@ -33,9 +33,7 @@ pub enum SegmentChoice {
 
 /// A text that is no choice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not a choice: write retain, exposed, F1, F2, B1, B2, SEND, RECV or BUBBLE"
-)]
+#[error("{text:?} is not a choice: write retain, exposed, F1, F2, B1, B2, SEND, RECV or BUBBLE")]
 pub struct ParseChoiceError {
     text: String,
 }
@@ -153,9 +151,11 @@ impl FromStr for SegmentChoice {
         match text {
             "retain" => Ok(Self::Retain),
             "exposed" => Ok(Self::Exposed),
-            _ => window().map(Self::InWindow).ok_or_else(|| ParseChoiceError {
-                text: text.to_owned(),
-            }),
+            _ => window()
+                .map(Self::InWindow)
+                .ok_or_else(|| ParseChoiceError {
+                    text: text.to_owned(),
+                }),
         }
     }
 }

@@ -154,9 +154,8 @@ fn check_windows(problem: &StageProblem, plan: &StagePlan) -> Result<(), Violati
         }
         Ok(())
     };
-    let both = |group, window| {
-        work(problem, group, window, false) + work(problem, group, window, true)
-    };
+    let both =
+        |group, window| work(problem, group, window, false) + work(problem, group, window, true);
     let (mut send, mut recv) = (0, 0);
     let mut before: Option<&LayerGroup> = None;
     for layer in plan.by_layer() {

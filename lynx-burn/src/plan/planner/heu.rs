@@ -9,7 +9,7 @@
 use std::time::Instant;
 
 use super::choice::{LayerGroup, StagePlan};
-use super::front::{Label, Limits, Sum, front};
+use super::front::{Label, Limits, Sum, front, least_bytes};
 use super::outcome::{Outcome, Planner};
 use super::problem::StageProblem;
 use super::stage_sum::StageSum;
@@ -64,21 +64,46 @@ pub(super) fn solve(problem: &StageProblem, two_groups: bool) -> StagePlan {
         two_groups,
         sum: StageSum::new(problem),
     };
-    // A quick look at few choices tells how much exposed time need not be exceeded.
-    let quick = search.best(&search.fronts(u64::MAX, NARROW), problem.budget.0, None);
-    let most = quick.map_or(u64::MAX, |best| best.rank.0);
-    let fronts = search.fronts(most, usize::MAX);
-    let best = search.best(&fronts, problem.budget.0, quick);
-    // Nothing fits only if nothing did at the quick look, so that these are all choices.
-    let best = best.or_else(|| search.thriftiest(&fronts));
+    let budget = problem.budget.0;
+    let least = least_bytes(problem, search.sum.others());
+    let layers = problem.layers as u64;
+    let floor = (problem.fixed.0).saturating_add(least.saturating_mul(layers));
+    let mut best = None;
+    if floor <= budget {
+        let others = floor - least;
+        // A quick look at few choices tells how much exposed time need not be exceeded.
+        let narrow = search.fronts(u64::MAX, budget - others, NARROW);
+        best = search.best(&narrow, None);
+        let most = best.map_or(u64::MAX, |best| best.rank.0);
+        // Where nothing need be exposed, more bytes than known are of no use either.
+        let bytes = best.map_or(budget, |best| if most == 0 { best.rank.1 } else { budget });
+        let wide = search.fronts(most, bytes.saturating_sub(others), usize::MAX);
+        best = search.best(&wide, best);
+    }
+    let best = best.or_else(|| {
+        let narrow = search.thriftiest(u64::MAX, false, None);
+        if !search.windows_can_save() {
+            return narrow;
+        }
+        let bytes = narrow.map_or(u64::MAX, |best| best.rank.1 - (floor - least));
+        search.thriftiest(bytes, true, narrow)
+    });
     // The thriftiest of a problem with at least one segment exists: retaining all is a label.
-    best.map_or_else(|| StagePlan { groups: Vec::new() }, |best| search.write(&best))
+    best.map_or_else(
+        || StagePlan { groups: Vec::new() },
+        |best| search.write(&best),
+    )
+}
+
+/// Labels in some order, with the bytes that one layer holds and the least of them up to there.
+struct Sorted {
+    labels: Vec<(Label, u64, u64)>,
 }
 
 struct Fronts {
-    any: Vec<Label>,
+    any: Sorted,
     /// For a last group of one layer.
-    alone: Vec<Label>,
+    alone: Sorted,
 }
 
 struct Search<'a> {
@@ -87,24 +112,76 @@ struct Search<'a> {
     sum: StageSum<'a>,
 }
 
-/// Without a first group one label stands for it and does not matter.
-fn first_group<'a>(fronts: &'a Fronts, seconds: &'a [Label], size: usize) -> &'a [Label] {
-    if size == 0 {
-        &seconds[..seconds.len().min(1)]
-    } else {
-        &fronts.any
+impl Sorted {
+    fn new(
+        labels: Vec<Label>,
+        sum: &StageSum<'_>,
+        key: impl Fn(&Label, u64) -> (u64, u64),
+    ) -> Self {
+        let mut labels: Vec<_> = labels
+            .into_iter()
+            .map(|label| (label, sum.bytes_of(&label), 0))
+            .collect();
+        labels.sort_by_key(|(label, bytes, _)| key(label, *bytes));
+        let mut least = u64::MAX;
+        for (_, bytes, until) in &mut labels {
+            least = least.min(*bytes);
+            *until = least;
+        }
+        Self { labels }
+    }
+
+    /// From the first label on that holds no more than this.
+    fn from_within(&self, bytes: u64) -> &[(Label, u64, u64)] {
+        let start = self.labels.partition_point(|(_, _, until)| *until > bytes);
+        &self.labels[start..]
+    }
+}
+
+impl Fronts {
+    /// The labels for a last group of this many layers.
+    fn last(&self, layers: usize) -> &Sorted {
+        if layers == 1 { &self.alone } else { &self.any }
+    }
+
+    /// Without a first group one label stands for it and does not matter.
+    fn first(&self, layers: usize, rest: usize) -> &[(Label, u64, u64)] {
+        match layers {
+            0 => {
+                let labels = &self.last(rest).labels;
+                &labels[..labels.len().min(1)]
+            }
+            _ => &self.any.labels,
+        }
     }
 }
 
 impl Search<'_> {
-    fn fronts(&self, exposed: u64, width: usize) -> Fronts {
+    fn fronts(&self, exposed: u64, bytes: u64, width: usize) -> Fronts {
+        let by_time = |label: &Label, bytes| (label.get(Sum::Exposed), bytes);
+        let limits = Limits {
+            alone: false,
+            exposed,
+            bytes,
+            others: self.sum.others(),
+            windows: true,
+            width,
+        };
+        self.sorted_fronts(limits, by_time)
+    }
+
+    /// Recompute in a window holds no less than exposed recompute, but for one case: it can feed
+    /// the second half of a layer if no collective lies between the halves.
+    fn windows_can_save(&self) -> bool {
+        let problem = self.problem;
+        problem.split < problem.segments.len()
+            && problem.segments[problem.split - 1].collective.is_none()
+    }
+
+    fn sorted_fronts(&self, limits: Limits, key: impl Fn(&Label, u64) -> (u64, u64)) -> Fronts {
         let of = |alone| {
-            let limits = Limits {
-                alone,
-                exposed,
-                width,
-            };
-            front(self.problem, &limits)
+            let limits = Limits { alone, ..limits };
+            Sorted::new(front(self.problem, &limits), &self.sum, &key)
         };
         Fronts {
             any: of(false),
@@ -112,41 +189,47 @@ impl Search<'_> {
         }
     }
 
-    fn last_group<'a>(&self, fronts: &'a Fronts, layers: usize) -> &'a [Label] {
-        if layers == 1 { &fronts.alone } else { &fronts.any }
-    }
-
     /// The sizes of the first group that are tried; zero means that there is only one.
     fn sizes(&self) -> impl Iterator<Item = usize> + use<> {
-        let end = if self.two_groups { self.problem.layers } else { 1 };
+        let end = if self.two_groups {
+            self.problem.layers
+        } else {
+            1
+        };
         0..end
     }
 
-    fn best(&self, fronts: &Fronts, budget: u64, known: Option<Best>) -> Option<Best> {
+    fn best(&self, fronts: &Fronts, known: Option<Best>) -> Option<Best> {
         let mut best = known;
+        let Some(budget) = self.problem.budget.0.checked_sub(self.problem.fixed.0) else {
+            return best;
+        };
         for size in self.sizes() {
             let rest = self.problem.layers - size;
-            let seconds = self.last_group(fronts, rest);
-            let least = self.sum.least_bytes(seconds, rest);
-            let firsts = first_group(fronts, seconds, size);
-            for first in firsts {
+            for (first, bytes, _) in fronts.first(size, rest) {
                 let exposed_first = first.get(Sum::Exposed) * size as u64;
                 if best.is_some_and(|b| exposed_first > b.rank.0) {
                     break;
                 }
-                if self.sum.bytes_of(first, size).saturating_add(least) > budget {
+                let bytes_first = bytes * size as u64;
+                let Some(left) = budget.checked_sub(bytes_first) else {
                     continue;
-                }
-                for second in seconds {
+                };
+                for (second, bytes, _) in fronts.last(rest).from_within(left / rest as u64) {
                     let exposed = exposed_first + second.get(Sum::Exposed) * rest as u64;
-                    if best.is_some_and(|b| exposed > b.rank.0) {
+                    let peak = bytes_first + bytes * rest as u64 + self.problem.fixed.0;
+                    // By time, then bytes: all that follow are no better than this.
+                    if best.is_some_and(|b| (exposed, peak) > (b.rank.0, b.rank.1)) {
                         break;
+                    }
+                    if peak > self.problem.budget.0 {
+                        continue;
                     }
                     let pair = (size, *first, *second);
                     let Some(rank) = self.sum.rank(size, first, second) else {
                         continue;
                     };
-                    if rank.1 <= budget && best.is_none_or(|b| rank < b.rank) {
+                    if rank.1 <= self.problem.budget.0 && best.is_none_or(|b| rank < b.rank) {
                         best = Some(Best { rank, pair });
                     }
                 }
@@ -155,23 +238,29 @@ impl Search<'_> {
         best
     }
 
-    fn thriftiest(&self, fronts: &Fronts) -> Option<Best> {
-        let mut best: Option<Best> = None;
+    fn thriftiest(&self, bytes: u64, windows: bool, known: Option<Best>) -> Option<Best> {
+        let by_bytes = |label: &Label, bytes| (bytes, label.get(Sum::Exposed));
+        let limits = Limits {
+            alone: false,
+            exposed: u64::MAX,
+            bytes,
+            others: self.sum.others(),
+            windows,
+            width: usize::MAX,
+        };
+        let fronts = self.sorted_fronts(limits, by_bytes);
+        let mut best = known;
         let key = |rank: Rank| (rank.1, rank.0, rank.2);
         for size in self.sizes() {
             let rest = self.problem.layers - size;
-            let seconds = self.last_group(fronts, rest);
-            let least = self.sum.least_bytes(seconds, rest);
-            let firsts = first_group(fronts, seconds, size);
-            for first in firsts {
-                let own = self.sum.bytes_of(first, size);
-                if best.is_some_and(|b| own.saturating_add(least) > b.rank.1) {
-                    continue;
+            for (first, bytes, _) in fronts.first(size, rest) {
+                let own = self.problem.fixed.0 + bytes * size as u64;
+                if best.is_some_and(|b| own > b.rank.1) {
+                    break;
                 }
-                for second in seconds {
-                    let all = own.saturating_add(self.sum.bytes_of(second, rest));
-                    if best.is_some_and(|b| all > b.rank.1) {
-                        continue;
+                for (second, bytes, _) in &fronts.last(rest).labels {
+                    if best.is_some_and(|b| own + bytes * rest as u64 > b.rank.1) {
+                        break;
                     }
                     let pair = (size, *first, *second);
                     if let Some(rank) = self.sum.rank(size, first, second)

@@ -22,7 +22,11 @@ fn agree(problem: &StageProblem, two_groups: bool, plans: &[Cost], what: &str) {
     let best = fitting.map(|cost| cost.rank(problem)).min();
     match (heu.plan(problem), best) {
         (Outcome::Feasible(found), Some(best)) => {
-            assert_eq!(found.cost.rank(problem), best, "{what}: {problem:?} {found:?}");
+            assert_eq!(
+                found.cost.rank(problem),
+                best,
+                "{what}: {problem:?} {found:?}"
+            );
             assert_eq!(evaluate(problem, &found.plan), Ok(found.cost), "{what}");
             assert!(found.cost.peak <= problem.budget, "{what}");
         }
@@ -31,7 +35,10 @@ fn agree(problem: &StageProblem, two_groups: bool, plans: &[Cost], what: &str) {
             let missing = Bytes(least - problem.budget.0);
             assert_eq!(found.missing, missing, "{what}: {problem:?} {found:?}");
             let refused = evaluate(problem, &found.thriftiest);
-            assert!(matches!(refused, Err(Violation::OverBudget { .. })), "{what}");
+            assert!(
+                matches!(refused, Err(Violation::OverBudget { .. })),
+                "{what}"
+            );
         }
         (found, best) => panic!("{what}: {found:?} instead of {best:?} for {problem:?}"),
     }
@@ -44,7 +51,10 @@ fn sweep(cases: u64, sizes: &[(usize, usize)], two_groups: bool) -> usize {
         let mut dice = Dice(case * 1000 + u64::from(two_groups));
         let (segments, windows) = sizes[dice.below(sizes.len() as u64) as usize];
         let mut problem = problem(&mut dice, segments, windows);
-        let plans: Vec<Cost> = all_plans(&problem, two_groups).into_iter().map(|p| p.1).collect();
+        let plans: Vec<Cost> = all_plans(&problem, two_groups)
+            .into_iter()
+            .map(|p| p.1)
+            .collect();
         let peaks: Vec<u64> = plans.iter().map(|cost| cost.peak.0).collect();
         let mut before = None;
         let mut budgets = budgets(&mut dice, &peaks);
@@ -57,7 +67,10 @@ fn sweep(cases: u64, sizes: &[(usize, usize)], two_groups: bool) -> usize {
                 continue;
             };
             let exposed = found.cost.exposed_step(&problem);
-            assert!(before.is_none_or(|b| exposed <= b), "case {case} is not monotone");
+            assert!(
+                before.is_none_or(|b| exposed <= b),
+                "case {case} is not monotone"
+            );
             before = Some(exposed);
         }
     }
@@ -66,7 +79,17 @@ fn sweep(cases: u64, sizes: &[(usize, usize)], two_groups: bool) -> usize {
 
 #[test]
 fn one_policy_is_as_good_as_the_best_of_all() {
-    let sizes = [(1, 7), (2, 7), (3, 7), (4, 3), (5, 2), (6, 1), (8, 1), (10, 0), (12, 0)];
+    let sizes = [
+        (1, 7),
+        (2, 7),
+        (3, 7),
+        (4, 3),
+        (5, 2),
+        (6, 1),
+        (8, 1),
+        (10, 0),
+        (12, 0),
+    ];
     assert!(sweep(400, &sizes, false) >= 2000);
 }
 
@@ -92,7 +115,10 @@ fn two_groups_are_never_worse_than_one() {
         let (one, two) = (plan(false), plan(true));
         let Some(one) = one.feasible() else { continue };
         let two = two.feasible().unwrap();
-        assert!(two.cost.rank(&problem) <= one.cost.rank(&problem), "case {case}");
+        assert!(
+            two.cost.rank(&problem) <= one.cost.rank(&problem),
+            "case {case}"
+        );
     }
 }
 
@@ -105,5 +131,8 @@ fn nonsense_is_refused_with_the_number_at_fault() {
     };
     assert!(reason.contains("tape is 18446744073709551615"), "{reason}");
     problem.segments.clear();
-    assert!(matches!(Heu::default().plan(&problem), Outcome::Refused { .. }));
+    assert!(matches!(
+        Heu::default().plan(&problem),
+        Outcome::Refused { .. }
+    ));
 }

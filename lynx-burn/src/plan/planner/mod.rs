@@ -6,22 +6,30 @@
 //! 2406.08756): recompute is moved into time in which the stage waits. The formulation is ours,
 //! and it knows nothing of single messages and instants: the simulator does.
 
+pub mod baselines;
 mod choice;
 mod evaluate;
 mod front;
 mod heu;
 mod layer;
+mod min_max;
 mod outcome;
+mod partition;
+mod plan;
 mod plan_error;
 mod problem;
+mod setup;
 mod stage_sum;
 
 pub use choice::{LayerGroup, ParseChoiceError, Replay, SegmentChoice, StagePlan};
 pub use evaluate::{Cost, evaluate, evaluate_without_budget};
 pub use heu::Heu;
 pub use outcome::{Change, Feasible, Infeasible, Outcome, Planner};
+pub use partition::{DealError, Dealer, StageOutcome};
+pub use plan::{Plan, PlanError, PlannedStage};
 pub use plan_error::{ProblemError, Violation};
 pub use problem::{Ends, SegmentCost, StageProblem, Windows};
+pub use setup::{Setup, StageSetupError};
 
 #[cfg(test)]
 mod brute;

@@ -117,7 +117,11 @@ impl Feasible {
     pub fn gap(&self, problem: &StageProblem) -> Option<f64> {
         let own = self.cost.exposed_step(problem) as f64;
         let bound = self.bound?.0 as f64;
-        Some(if own > bound { (own - bound) / own } else { 0.0 })
+        Some(if own > bound {
+            (own - bound) / own
+        } else {
+            0.0
+        })
     }
 }
 
@@ -149,7 +153,8 @@ fn nearest(problem: &StageProblem, plan: &StagePlan) -> Change {
     };
     let shorter = |layers: usize| {
         let mut problem = problem.clone();
-        let share = |fixed: u64| (u128::from(fixed) * layers as u128 / problem.layers as u128) as u64;
+        let share =
+            |fixed: u64| (u128::from(fixed) * layers as u128 / problem.layers as u128) as u64;
         problem.fixed = Bytes(share(problem.fixed.0));
         problem.layers = layers;
         let plan = StagePlan::uniform(layers, choices.clone());

@@ -129,7 +129,11 @@ impl Windows {
             send: kept(Window::Send),
             recv: kept(Window::Recv),
             bubble: kept(Window::Bubble),
-            entry: if keep(Window::B2) { self.entry } else { Nanos::ZERO },
+            entry: if keep(Window::B2) {
+                self.entry
+            } else {
+                Nanos::ZERO
+            },
         }
     }
 }
@@ -204,11 +208,10 @@ impl StageProblem {
             let collective = segment.collective.unwrap_or_default();
             within("collective", collective.0, 0, Self::MOST)?;
         }
-        for bytes in [self.fixed, self.before.tape, self.after.tape] {
-            within("bytes outside layers", bytes.0, 0, Self::MOST_TOTAL >> 20)?;
-        }
-        for bytes in [self.before.workspace, self.after.workspace] {
-            within("workspace outside layers", bytes.0, 0, Self::MOST)?;
+        within("fixed", self.fixed.0, 0, Self::MOST_TOTAL)?;
+        for ends in [self.before, self.after] {
+            within("tape outside layers", ends.tape.0, 0, Self::MOST)?;
+            within("workspace outside layers", ends.workspace.0, 0, Self::MOST)?;
         }
         let (time, bytes) = self.totals();
         within("time of a step", time, 0, Self::MOST_TOTAL)?;
@@ -225,12 +228,12 @@ impl StageProblem {
             bytes += u128::from(segment.tape.0) + u128::from(segment.kept_input.0);
         }
         let layers = self.layers as u128;
-        let total = |one: u128, count: u64| {
-            u64::try_from(one * layers * u128::from(count)).unwrap_or(u64::MAX)
-        };
+        let ends = u128::from(self.before.tape.0) + u128::from(self.after.tape.0);
+        let total =
+            |all: u128, count: u64| u64::try_from(all * u128::from(count)).unwrap_or(u64::MAX);
         (
-            total(time, self.micro_batches()),
-            total(bytes, self.in_flight.saturating_add(1)),
+            total(time * layers, self.micro_batches()),
+            total(bytes * layers + ends, self.in_flight.saturating_add(1)),
         )
     }
 }

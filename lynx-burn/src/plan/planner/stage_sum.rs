@@ -76,8 +76,7 @@ impl<'a> StageSum<'a> {
     pub(super) fn rank(&self, size: usize, first: &Label, second: &Label) -> Option<Rank> {
         let counts = (size as u64, (self.problem.layers - size) as u64);
         self.fits(counts, first, second).then_some(())?;
-        let total =
-            |sum: Sum| counts.0 * own(counts.0, first, sum) + counts.1 * second.get(sum);
+        let total = |sum: Sum| counts.0 * own(counts.0, first, sum) + counts.1 * second.get(sum);
         let late = second.get(Sum::Entry);
         let late = late.saturating_sub(self.problem.windows.entry.0);
         let mut exposed = total(Sum::Exposed) + late * self.problem.micro_batches();
@@ -85,16 +84,16 @@ impl<'a> StageSum<'a> {
             exposed += total(Sum::Ahead).saturating_sub(bubble) * self.problem.cool_down;
         }
         let peaks = self.modes.iter();
-        let peak = peaks.map(|mode| self.peak(mode, counts, first, second)).max();
+        let peak = peaks
+            .map(|mode| self.peak(mode, counts, first, second))
+            .max();
         Some((exposed, peak.unwrap_or(0), total(Sum::Hosted)))
     }
 
     fn fits(&self, counts: (u64, u64), first: &Label, second: &Label) -> bool {
-        let total =
-            |sum: Sum| counts.0 * own(counts.0, first, sum) + counts.1 * second.get(sum);
-        let b1 = |early: &Label, own: &Label| {
-            early.get(Sum::Early) + own.get(Sum::Own) <= self.rooms.b1
-        };
+        let total = |sum: Sum| counts.0 * own(counts.0, first, sum) + counts.1 * second.get(sum);
+        let b1 =
+            |early: &Label, own: &Label| early.get(Sum::Early) + own.get(Sum::Own) <= self.rooms.b1;
         total(Sum::Send) <= self.rooms.send
             && total(Sum::Recv) <= self.rooms.recv
             && (counts.0 < 2 || b1(first, first))
@@ -108,7 +107,11 @@ impl<'a> StageSum<'a> {
         let ends = before.tape.0 + after.tape.0;
         let base = self.problem.fixed.0 + mode.others * (held + ends) + before.tape.0;
         let early_of = |label: &Label, layers: u64| {
-            if layers >= 2 { label.get(Sum::EarlyBytes) } else { 0 }
+            if layers >= 2 {
+                label.get(Sum::EarlyBytes)
+            } else {
+                0
+            }
         };
         let last = |label: &Label, layers: u64| {
             let at_first = label.get(mode.first) + early_of(label, layers);
@@ -127,19 +130,17 @@ impl<'a> StageSum<'a> {
         peak.max(passed + after.tape.0 + after.workspace.0)
     }
 
-    /// A part of the peak: what these layers hold before the backward, at least.
-    pub(super) fn bytes_of(&self, label: &Label, layers: usize) -> u64 {
-        let Some(mode) = self.modes.first() else {
-            return 0;
-        };
-        let each = mode.others * label.get(Sum::Held) + label.get(mode.all);
-        each * layers as u64
+    /// What a layer holds before the backward, for all micro-batches in flight: a part of the
+    /// peak.
+    pub(super) fn bytes_of(&self, label: &Label) -> u64 {
+        let (others, all) = self.others();
+        others * label.get(Sum::Held) + label.get(all)
     }
 
-    /// The least of that, and what does not depend on choices.
-    pub(super) fn least_bytes(&self, labels: &[Label], layers: usize) -> u64 {
-        let least = labels.iter().map(|label| self.bytes_of(label, layers)).min();
-        least.unwrap_or(u64::MAX >> 1) + self.problem.fixed.0
+    /// The micro-batches in flight beside the current one, and the sum of what that one holds.
+    pub(super) fn others(&self) -> (u64, Sum) {
+        let first = self.modes.first();
+        first.map_or((0, Sum::Before), |mode| (mode.others, mode.all))
     }
 }
 

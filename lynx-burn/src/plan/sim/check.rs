@@ -7,7 +7,7 @@
 
 use super::costs::{Costs, ONE, Part, StageCosts};
 use super::error::SimError;
-use super::window::Window;
+use super::window::{Window, is_of_backward, is_of_forward};
 use crate::ids::{MicroBatchId, StageId};
 use crate::plan::schedule::{Action, Schedule, ScheduleError};
 
@@ -39,9 +39,10 @@ pub(super) fn check(schedule: &Schedule, costs: &Costs) -> Result<(), SimError> 
             micro_batches,
         });
     }
-    for (window, slowdown) in costs.slowdown.iter() {
-        if slowdown < ONE {
-            return Err(SimError::Slowdown { window, slowdown });
+    for window in Window::ALL {
+        let factor = costs.contention.factor(window);
+        if !(0.0..=1.0).contains(&factor) {
+            return Err(SimError::Contention { window, factor });
         }
     }
     for (stage, costs) in costs.stages.iter().enumerate() {
@@ -73,8 +74,8 @@ fn known_parts(stage: StageId, costs: &StageCosts) -> Result<(), SimError> {
             None => Ok(()),
         }
     };
-    windows(&costs.forward, "forward", Window::is_of_forward)?;
-    windows(&costs.backward, "backward", Window::is_of_backward)?;
+    windows(&costs.forward, "forward", is_of_forward)?;
+    windows(&costs.backward, "backward", is_of_backward)?;
     let recompute = |part: &Part| matches!(part, Part::Recompute { .. });
     if costs.forward.iter().any(recompute) {
         return Err(SimError::RecomputeInForward { stage });

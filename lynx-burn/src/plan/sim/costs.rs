@@ -2,7 +2,7 @@
 //!
 //! Recompute comes in three kinds. *Exposed*: a [`Part::Recompute`] of the
 //! backward. *In a window of the same backward*: beside a collective of it.
-//! *[Ahead](Ahead)*: earlier than the backward, beside collectives of forwards
+//! *[`Ahead`]*: earlier than the backward, beside collectives of forwards
 //! and while the stage waits. Whatever a window cannot hold is exposed. Where
 //! these numbers come from is the profile's and the planner's business.
 
@@ -10,10 +10,11 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
-use super::window::{PerWindow, Window};
+use super::window::Window;
+use crate::plan::cluster::Contention;
 use crate::units::{Bytes, Nanos};
 
-/// The slowdown that means none, and the size of an ordinary micro-batch.
+/// The size of an ordinary micro-batch.
 pub const ONE: u32 = 1000;
 
 /// A part of a stage's forward or backward of one micro-batch.
@@ -62,7 +63,7 @@ pub struct Ahead {
     pub send: bool,
     /// Whether it may be done while a message is on its way.
     #[serde(default)]
-    pub receive: bool,
+    pub recv: bool,
     /// Whether it may be done in bubbles.
     #[serde(default)]
     pub bubble: bool,
@@ -73,7 +74,7 @@ impl Ahead {
     pub(super) fn uses(&self, window: Window) -> bool {
         match window {
             Window::Send => self.send,
-            Window::Receive => self.receive,
+            Window::Recv => self.recv,
             Window::Bubble => self.bubble,
             Window::F1 | Window::F2 | Window::B1 | Window::B2 => false,
         }
@@ -163,7 +164,7 @@ pub struct LinkCosts {
 }
 
 /// All that a schedule is timed with.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
     /// One for each stage.
@@ -176,30 +177,30 @@ pub struct Costs {
     /// Whether a stage stands still until its message has left.
     #[serde(default)]
     pub blocking_sends: bool,
-    /// How much longer recompute takes beside each kind of window than alone,
-    /// in thousandths: 1000 is no slowdown.
-    #[serde(default = "no_slowdown")]
-    pub slowdown: PerWindow<u32>,
+    /// How much of each window recompute can use. What a window holds is
+    /// [`Contention::capacity`]; the rest takes its time where nothing slows it.
+    #[serde(default = "all_of_it")]
+    pub contention: Contention,
     /// The size of each micro-batch in thousandths of an ordinary one. It scales
     /// every time but latency, and every byte but static ones. Empty: all 1000.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<u32>,
 }
 
-fn no_slowdown() -> PerWindow<u32> {
-    PerWindow::all(ONE)
+fn all_of_it() -> Contention {
+    Contention::NONE
 }
 
 impl Costs {
     /// These stages with links that cost nothing, mailboxes for one message,
-    /// no slowdown, and micro-batches of equal size.
+    /// windows that can be used whole, and micro-batches of equal size.
     pub fn with_free_links(stages: Vec<StageCosts>) -> Self {
         Self {
             links: vec![LinkCosts::default(); stages.len().saturating_sub(1)],
             stages,
             mailbox_capacity: 1,
             blocking_sends: false,
-            slowdown: no_slowdown(),
+            contention: Contention::NONE,
             sizes: Vec::new(),
         }
     }
@@ -217,21 +218,4 @@ pub(super) fn scale(value: u64, size: u32) -> u64 {
     }
     let scaled = u128::from(value) * u128::from(size) / u128::from(ONE);
     u64::try_from(scaled).unwrap_or(u64::MAX)
-}
-
-/// The recompute that gets done beside something that takes `time`, rounded down.
-pub(super) fn beside(time: u64, slowdown: u32) -> u64 {
-    if slowdown == ONE {
-        return time;
-    }
-    // A checked slowdown is at least 1, so this is at most `time`.
-    let done = u128::from(time) * u128::from(ONE) / u128::from(slowdown.max(ONE));
-    u64::try_from(done).unwrap_or(time)
-}
-
-/// How long `work` takes where it is slowed down, rounded up. For what was done
-/// [`beside`] something, never longer than that.
-pub(super) fn slowed(work: u64, slowdown: u32) -> u64 {
-    let time = (u128::from(work) * u128::from(slowdown)).div_ceil(u128::from(ONE));
-    u64::try_from(time).unwrap_or(u64::MAX)
 }

@@ -8,8 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::channel::channel;
-use super::timeline::{Awaited, Message, Span, SpanKind, StageTrack, Timeline};
-use super::window::Window;
+use super::timeline::{Awaited, Span, SpanKind, StageTrack, Timeline};
 use crate::ids::{MicroBatchId, StageId};
 use crate::units::Nanos;
 
@@ -130,25 +129,16 @@ impl Path<'_> {
     /// Takes the way of the message that ended `wait`; returns the stage that sent it.
     fn message(&mut self, from: StageId, to: StageId, wait: &Span) -> Option<StageId> {
         let messages = &self.timeline.channels.get(channel(from, to))?.messages;
-        let leaves = matches!(
-            wait.kind,
-            SpanKind::Wait {
-                window: Window::Send,
-                ..
-            }
-        );
-        let instant = |m: &Message| if leaves { m.left } else { m.arrive };
-        let first = messages.partition_point(|m| instant(m) < self.at);
+        let first = messages.partition_point(|m| m.arrive < self.at);
         let mut ends = messages.get(first..)?.iter();
         let index = ends.position(|m| m.micro_batch == wait.micro_batch)?;
         let upto = messages.get(..=first + index)?;
         let message = upto.last()?;
         let place = Place::Channel { from, to };
-        if !leaves {
-            self.push(place, PathKind::Latency, message.micro_batch, message.left);
-        }
+        // A wait for the message to leave ends before its latency.
+        self.push(place, PathKind::Latency, message.micro_batch, message.left);
         // As long as the link was busy without a pause, it was the link.
-        for message in upto.iter().rev().filter(|m| m.begin < m.left) {
+        for message in upto.iter().rev() {
             if message.left != self.at {
                 break;
             }

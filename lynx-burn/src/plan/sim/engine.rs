@@ -153,7 +153,7 @@ impl<'a> Engine<'a> {
             // Until it is on its way nothing moves, as far as this stage knows.
             let bubble = (Window::Bubble, message_on(number));
             worker.wait(mail.begin, bubble, mb, recorder);
-            let moves = (Window::Receive, message_on(number));
+            let moves = (Window::Recv, message_on(number));
             worker.wait(mail.arrive, moves, mb, recorder);
             room |= channel.take(worker.now);
         }

@@ -5,7 +5,7 @@ use crate::ids::StageId;
 use crate::plan::schedule::ScheduleError;
 
 /// Costs that do not fit the schedule, or a schedule that cannot run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SimError {
     /// The schedule is unsound; deadlocks are among these.
     #[error(transparent)]
@@ -50,16 +50,13 @@ pub enum SimError {
         /// Whose costs are wrong.
         stage: StageId,
     },
-    /// Recompute would run faster beside something than alone.
-    #[error(
-        "recompute beside {window} would take {slowdown} thousandths of its time alone: \
-         at least 1000 is possible"
-    )]
-    Slowdown {
+    /// A share that is none.
+    #[error("recompute can use {factor} of a window {window}: a share is between 0 and 1")]
+    Contention {
         /// The window at fault.
         window: Window,
-        /// Its slowdown, in thousandths.
-        slowdown: u32,
+        /// Its factor.
+        factor: f64,
     },
     /// The sum of all times of the step leaves no room for exact arithmetic.
     #[error("all times of the step add up to {nanos} ns, more than {}", u64::MAX)]

@@ -3,8 +3,9 @@
 //! A planner compares schedules by what comes out here, and a person looks at
 //! the pictures. The simulator exists because the *same* [`Schedule`] that the
 //! executor obeys can be timed from [`Costs`] alone: every stage works off its
-//! list, waits for messages, and passes messages on; all arithmetic is in whole
-//! nanoseconds, so the same input gives the same output to the last digit.
+//! list, waits for messages, and passes messages on. Instants are whole
+//! nanoseconds and nothing depends on the order of looking, so the same input
+//! gives the same output to the last digit.
 //!
 //! It chooses nothing: the order of actions is the schedule's, what is
 //! recomputed where is the costs'. It has no randomness, no threads and no
@@ -12,7 +13,7 @@
 //! are modelled; caches, allocator fragmentation and mailboxes' own bytes are not.
 //!
 //! [`simulate`] gives the figures; [`record`] also keeps the [`Timeline`], from
-//! which come the critical path, a [trace](trace) and a [picture](svg).
+//! which come the critical path, a [trace] and a [picture](svg).
 
 mod ahead;
 mod channel;

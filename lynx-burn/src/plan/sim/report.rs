@@ -57,12 +57,12 @@ impl StageReport {
     /// collectives and exposed recompute.
     pub fn busy(&self) -> Nanos {
         let parts = [self.forward, self.backward, self.collective, self.exposed];
-        sum(parts.into_iter())
+        parts.into_iter().sum()
     }
 
     /// All hidden recompute.
     pub fn hidden(&self) -> Nanos {
-        sum(self.hidden.iter().map(|(_, time)| time))
+        self.hidden.iter().map(|(_, time)| time).sum()
     }
 }
 
@@ -82,12 +82,12 @@ impl Report {
 
     /// Recompute that takes time of its own, all stages together.
     pub fn exposed(&self) -> Nanos {
-        sum(self.stages.iter().map(|stage| stage.exposed))
+        self.stages.iter().map(|stage| stage.exposed).sum()
     }
 
     /// Recompute that runs beside something else, all stages together.
     pub fn hidden(&self) -> Nanos {
-        sum(self.stages.iter().map(StageReport::hidden))
+        self.stages.iter().map(StageReport::hidden).sum()
     }
 
     /// The share of all recompute that is hidden; `None` where there is none.
@@ -106,9 +106,4 @@ impl Report {
         }
         highest
     }
-}
-
-/// Sums of a report that was simulated fit; one from a file may hold anything.
-fn sum(times: impl Iterator<Item = Nanos>) -> Nanos {
-    Nanos(times.fold(0, |sum, time| sum.saturating_add(time.0)))
 }

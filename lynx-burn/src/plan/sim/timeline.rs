@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::window::Window;
+use super::window::{Window, is_of_forward};
 use crate::ids::{MicroBatchId, StageId};
 use crate::units::{Bytes, Nanos};
 
@@ -135,7 +135,7 @@ impl SpanKind {
     pub fn is_forward(self) -> bool {
         match self {
             Self::Forward => true,
-            Self::Collective(window) => window.is_of_forward(),
+            Self::Collective(window) => is_of_forward(window),
             Self::Backward | Self::Exposed | Self::Hidden(_) | Self::Wait { .. } => false,
         }
     }

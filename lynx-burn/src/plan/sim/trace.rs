@@ -58,7 +58,7 @@ pub fn write(timeline: &Timeline, out: &mut impl Write) -> io::Result<()> {
     trace.out.write_all(b"\n]}\n")
 }
 
-/// [`write`] into a string.
+/// [`write()`] into a string.
 pub fn to_string(timeline: &Timeline) -> String {
     let mut bytes = Vec::new();
     // Writing to memory does not fail, and what is written is text.

@@ -4,7 +4,7 @@
 //! them. When a wait ends is found out by the [engine](super::engine).
 
 use super::ahead::Pool;
-use super::costs::{Costs, Part, StageCosts, beside, scale, slowed};
+use super::costs::{Costs, Part, StageCosts, scale};
 use super::memory::Meter;
 use super::order::Done;
 use super::recorder::{Lane, Recorder};
@@ -175,7 +175,8 @@ impl<'a> Worker<'a> {
 
     /// The recompute that fits into a window from `begin` until now.
     fn room(&self, window: Window, begin: u64) -> u64 {
-        beside(self.now - begin, self.all.slowdown[window])
+        let length = Nanos(self.now - begin);
+        self.all.contention.capacity(window, length).0
     }
 
     /// Hides what fits of the next backward's recompute, but not more than `most`.
@@ -197,7 +198,7 @@ impl<'a> Worker<'a> {
         self.hide(window, begin, hidden, mb, recorder);
     }
 
-    /// Notes recompute that ran beside what began at `begin`.
+    /// Notes recompute that ran beside what lasted from `begin` until now.
     fn hide<R: Recorder>(
         &mut self,
         window: Window,
@@ -208,7 +209,9 @@ impl<'a> Worker<'a> {
     ) {
         if work > 0 {
             self.tally.hidden[window].0 += work;
-            let time = slowed(work, self.all.slowdown[window]);
+            // Beside something it takes longer, but it did fit.
+            let time = work as f64 / self.all.contention.factor(window);
+            let time = (time.ceil() as u64).min(self.now - begin);
             let span = span(SpanKind::Hidden(window), mb, begin, time);
             recorder.span(self.stage, Lane::Beside, span, "");
         }

@@ -38,7 +38,8 @@ pub struct Place {
     pub action: Option<Action>,
     /// The micro-batch.
     pub micro_batch: Option<MicroBatchId>,
-    /// The segment, if the worker was inside one.
+    /// The segment, if the worker was inside one. In a backward over several segments that share a
+    /// tape, the last of them.
     pub segment: Option<SegmentId>,
     /// What was done to it.
     pub pass: Option<Pass>,

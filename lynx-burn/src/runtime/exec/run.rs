@@ -15,7 +15,7 @@ use crate::plan::schedule::Action;
 use crate::runtime::chain::{Chain, Mode};
 use crate::runtime::gradient::Gradient;
 use crate::runtime::parcel::Parcel;
-use crate::runtime::stage::{SegmentOutput, Stage, StageReport};
+use crate::runtime::stage::{PieceOutput, Stage, StageReport};
 
 /// Gradients of a boundary's float tensors.
 pub(crate) type Cotangents = Vec<Option<Gradient>>;
@@ -74,13 +74,13 @@ impl<C: Chain> Job<C> {
                     let target = self.targets.remove(&id).map(|(target, _)| target);
                     let output = match self.mode {
                         Mode::Training => stage.forward(id, input, target)?,
-                        Mode::Evaluation => stage.infer(self.mode, id, input, target)?,
+                        Mode::Evaluation => stage.infer(self.mode, id, input, target),
                     };
                     match output {
-                        SegmentOutput::Next(boundary) => {
+                        PieceOutput::Next(boundary) => {
                             outputs.insert(id, boundary);
                         }
-                        SegmentOutput::Loss(loss) => {
+                        PieceOutput::Loss(loss) => {
                             let share = shares.get(&id).copied().unwrap_or(1.0);
                             let seed =
                                 Tensor::<1>::full([1], share, (&loss.device(), loss.dtype()));

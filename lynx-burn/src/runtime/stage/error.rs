@@ -26,7 +26,4 @@ pub enum StageError {
         /// The micro-batch.
         micro_batch: MicroBatchId,
     },
-    /// A stage without segments.
-    #[error("the stage has no segments")]
-    NoSegments,
 }

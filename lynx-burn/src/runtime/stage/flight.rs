@@ -2,19 +2,16 @@
 
 use std::ops::Range;
 
-use super::segment::SegmentTape;
 use crate::runtime::boundary::Signature;
 use crate::runtime::chain::Chain;
 use crate::runtime::parcel::Parcel;
+use crate::runtime::tape::Tape;
 
 /// What is kept for one run of segments.
 pub(super) enum Held<C: Chain> {
-    /// A retained segment's tape.
-    Tape {
-        segment: usize,
-        tape: SegmentTape<C>,
-    },
-    /// A group's first input.
+    /// A retained piece's tape.
+    Tape { piece: usize, tape: Tape },
+    /// The first input of a group of pieces.
     Input {
         group: Range<usize>,
         input: Parcel<C::Boundary>,

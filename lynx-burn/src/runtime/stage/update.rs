@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use burn::optim::GradientsParams;
 use burn::prelude::*;
 
 use super::Stage;
@@ -14,8 +15,8 @@ impl<C: Chain> Stage<C> {
     pub(crate) fn gradients(&self) -> BTreeMap<String, Gradient> {
         let mut found = BTreeMap::new();
         parameters::visit(&self.module, |path, parameter| {
-            if let Some(gradient) = parameter.get(self.accumulator.total()) {
-                found.insert(path.to_owned(), gradient);
+            if let Some(gradient) = self.accumulator.total().get(&parameter.id()) {
+                found.insert(path.to_owned(), gradient.clone());
             }
         });
         found
@@ -36,7 +37,7 @@ impl<C: Chain> Stage<C> {
         let total = self.accumulator.total_mut();
         parameters::visit(&self.module, |path, parameter| {
             if paths.iter().any(|wanted| wanted == path)
-                && let Some(gradient) = parameter.take(total)
+                && let Some(gradient) = total.remove(&parameter.id())
             {
                 found.insert(path.to_owned(), gradient);
             }
@@ -50,7 +51,7 @@ impl<C: Chain> Stage<C> {
         let total = self.accumulator.total_mut();
         parameters::visit(&self.module, |path, parameter| {
             if let Some(gradient) = gradients.remove(path) {
-                parameter.put(total, gradient.moved_to(&device));
+                total.insert(parameter.id(), gradient.moved_to(&device));
             }
         });
     }
@@ -60,9 +61,9 @@ impl<C: Chain> Stage<C> {
         let mut paths = Vec::new();
         let mut sums = Vec::new();
         parameters::visit(&self.module, |path, parameter| {
-            if let Some(sum) = parameter.square_sum(self.accumulator.total()) {
+            if let Some(gradient) = self.accumulator.total().get(&parameter.id()) {
                 paths.push(path.to_owned());
-                sums.push(sum);
+                sums.push(gradient.square_sum());
             }
         });
         if sums.is_empty() {
@@ -80,14 +81,20 @@ impl<C: Chain> Stage<C> {
 
     /// Scales the summed gradients, lets the optimizer use them, and begins anew.
     pub(crate) fn apply(&mut self, learning_rate: f64, scale: Option<f64>) {
-        if let Some(scale) = scale {
-            let total = self.accumulator.total_mut();
-            parameters::visit(&self.module, |_, parameter| parameter.scale(total, scale));
-        }
-        let gradients = self.accumulator.take();
+        let mut sums = self.accumulator.take();
+        let mut gradients = GradientsParams::new();
+        parameters::visit(&self.module, |_, parameter| {
+            if let Some(gradient) = sums.remove(&parameter.id()) {
+                let gradient = match scale {
+                    Some(scale) => gradient.scaled(scale),
+                    None => gradient,
+                };
+                parameter.put(&mut gradients, gradient);
+            }
+        });
         self.module = self
             .optimizer
             .step(learning_rate, self.module.clone(), gradients);
-        self.cut(self.first..self.first + self.segments.len());
+        self.cut_again();
     }
 }

@@ -144,6 +144,7 @@ impl TrainerBuilder {
                     device,
                     module,
                     policy,
+                    layer: |segment| layout.layer_of(segment),
                     range: partition.range(StageId(index)),
                     first_trainable,
                     optimizer: optimizer.clone(),

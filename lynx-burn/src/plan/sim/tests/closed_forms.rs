@@ -99,22 +99,22 @@ proptest! {
 /// 1 stage: 10 + 6 forward; backward 4 with 9 hidden of 12, 3 left, 5 exposed.
 #[test]
 fn a_window_hides_what_fits_and_the_rest_follows_it() {
-    let stage = |slowdown| {
+    let stage = |share| {
         let mut costs = Costs::with_free_links(vec![StageCosts {
             forward: vec![compute("f", 10), collective(Window::F1, 6, 0)],
             backward: vec![compute("b", 4), collective(Window::B1, 9, 12), recompute(5)],
             ..StageCosts::default()
         }]);
-        costs.slowdown.b1 = slowdown;
+        costs.contention.b1 = share;
         simulate(&Kind::GPipe.generate(1, 1).unwrap(), &costs).unwrap()
     };
-    let report = stage(1000);
+    let report = stage(1.0);
     assert_eq!(report.step, Nanos(10 + 6 + 4 + 9 + 3 + 5));
     assert_eq!(report.stages[0].hidden.b1, Nanos(9));
     assert_eq!(report.exposed(), Nanos(8));
     assert_eq!(report.hidden_fraction(), Some(9.0 / 17.0));
-    // At half the speed, 4 (and a half) are done in 9, and 8 are left.
-    let report = stage(2000);
+    // Two fifths of 9 are 3.6, so 4 are done, and 8 are left.
+    let report = stage(0.4);
     assert_eq!(report.step, Nanos(10 + 6 + 4 + 9 + 8 + 5));
     assert_eq!(report.stages[0].hidden.b1, Nanos(4));
 }
@@ -162,7 +162,7 @@ fn the_critical_path_goes_over_the_link_and_back() {
     assert_eq!(report.step, Nanos(65));
     assert_eq!(report.channels[0].busy, Nanos(3));
     assert_eq!(report.stages[1].waiting.bubble, Nanos(10));
-    assert_eq!(report.stages[1].waiting.receive, Nanos(5));
+    assert_eq!(report.stages[1].waiting.recv, Nanos(5));
     let path = timeline.critical_path().unwrap();
     let spans = path.iter().map(|span| {
         let place = match span.place {

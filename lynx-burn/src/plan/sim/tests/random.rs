@@ -5,9 +5,10 @@ use std::num::NonZeroU64;
 use proptest::prelude::*;
 
 use super::super::costs::{Ahead, ChannelCosts, Costs, LinkCosts, StageCosts, StageMemory};
-use super::super::window::{PerWindow, Window};
+use super::super::window::Window;
 use super::{collective, compute, recompute};
 use crate::ids::{MicroBatchId, StageId};
+use crate::plan::cluster::Contention;
 use crate::plan::schedule::transfers::{eager, rendezvous};
 use crate::plan::schedule::{Action, Kind, Schedule};
 use crate::units::{Bytes, Nanos};
@@ -97,7 +98,7 @@ fn stage() -> impl Strategy<Value = StageCosts> {
         ahead: Ahead {
             work: Nanos(ahead.0 + ahead.1),
             send: ahead.2[0],
-            receive: ahead.2[1],
+            recv: ahead.2[1],
             bubble: ahead.2[2],
         },
         memory: StageMemory {
@@ -124,21 +125,19 @@ pub(super) fn costs(p: usize, m: usize) -> impl Strategy<Value = Costs> {
     let stages = prop::collection::vec(stage(), p);
     let link = (channel(), channel());
     let links = prop::collection::vec(link, p - 1);
-    let slowdown = prop::collection::vec(prop_oneof![Just(1000u32), 1000u32..3000], 7);
+    // Exact in binary, so that files give them back.
+    let share = prop_oneof![Just(64u8), 0u8..64].prop_map(|part| f64::from(part) / 64.0);
+    let shares = (share.clone(), share.clone(), share);
     let sizes = prop_oneof![Just(vec![]), prop::collection::vec(0u32..2500, m)];
-    let rest = (0usize..4, any::<bool>(), slowdown, sizes);
-    (stages, links, rest).prop_map(|(stages, links, (capacity, blocking, slow, sizes))| {
-        let mut slowdown = PerWindow::all(1000);
-        for (window, slow) in Window::ALL.into_iter().zip(slow) {
-            slowdown[window] = slow;
-        }
+    let rest = (0usize..4, any::<bool>(), shares, sizes);
+    (stages, links, rest).prop_map(|(stages, links, (capacity, blocking, shares, sizes))| {
         let link = |(forward, backward)| LinkCosts { forward, backward };
         Costs {
             stages,
             links: links.into_iter().map(link).collect(),
             mailbox_capacity: capacity,
             blocking_sends: blocking,
-            slowdown,
+            contention: Contention::uniform(shares.0, shares.1, shares.2),
             sizes,
         }
     })

@@ -98,6 +98,13 @@ impl<'a> World<'a> {
         }
     }
 
+    /// What a window of this length can host.
+    fn room(&self, window: Window, length: u64) -> u64 {
+        let share = self.costs.contention.factor(window);
+        let most = (length as f64 * share + 0.5).floor() as u64;
+        most.min(length)
+    }
+
     fn head(&self, s: usize) -> Option<Action> {
         self.schedule.stages[s].get(self.stages[s].next).copied()
     }
@@ -189,7 +196,7 @@ impl<'a> World<'a> {
             let ahead = &self.costs.stages[s].ahead;
             let allowed = match window {
                 Window::Send => ahead.send,
-                Window::Receive => ahead.receive,
+                Window::Recv => ahead.recv,
                 _ => ahead.bubble,
             };
             if allowed {

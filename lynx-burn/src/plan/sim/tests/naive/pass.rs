@@ -62,7 +62,7 @@ impl World<'_> {
                     recompute,
                 } => {
                     let (time, work) = (self.size(time.0, mb), self.size(recompute.0, mb));
-                    let inside = work.min(time * 1000 / u64::from(self.costs.slowdown[*window]));
+                    let inside = work.min(self.room(*window, time));
                     pieces.extend([(time, Piece::Busy), (work - inside, Piece::Exposed)]);
                     *self.stages[s].figures.hidden.entry(*window).or_default() += inside;
                 }

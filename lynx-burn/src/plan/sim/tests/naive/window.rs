@@ -34,14 +34,13 @@ impl World<'_> {
         if self.stages[s].open.is_some_and(|(open, ..)| open != window) {
             self.close_window(s);
         }
-        let slowdown = u64::from(self.costs.slowdown[window]);
         let bytes = self.size(self.costs.stages[s].memory.ahead.0, mb);
-        let stage = &mut self.stages[s];
-        let before = stage.ahead.unwrap_or(work);
-        let (_, ticks, before) = stage.open.unwrap_or((window, 0, before));
+        let before = self.stages[s].ahead.unwrap_or(work);
+        let (_, ticks, before) = self.stages[s].open.unwrap_or((window, 0, before));
         let ticks = ticks + 1;
+        let done = self.room(window, ticks).min(most).min(before);
+        let stage = &mut self.stages[s];
         stage.open = Some((window, ticks, before));
-        let done = (ticks * 1000 / slowdown).min(most).min(before);
         if done > 0 {
             if stage.ahead.is_none() {
                 stage.grow(bytes);

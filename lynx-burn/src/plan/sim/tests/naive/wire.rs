@@ -83,7 +83,7 @@ impl World<'_> {
         let wire = self.wires.get(&comes);
         let letter = wire.and_then(|wire| wire.letters.get(wire.received));
         match letter.is_some_and(|letter| letter.on_wire) {
-            true => Window::Receive,
+            true => Window::Recv,
             false => Window::Bubble,
         }
     }

@@ -1,0 +1,138 @@
+//! Whole plans of a GPT: files, and what the runtime makes of them.
+
+use super::*;
+use crate::plan::cluster::{Cluster, Window};
+use crate::plan::planner::baselines::{RetainAll, Uniform};
+use crate::plan::planner::heu::Heu;
+use crate::plan::profile::{Gpt, ModelProfile};
+
+fn gpt(cluster: &Cluster) -> ModelProfile {
+    let mut gpt = Gpt::new("7b".parse().unwrap());
+    gpt.tensor_parallel = 4;
+    gpt.micro_batch = 8;
+    gpt.profile(&cluster.device).unwrap()
+}
+
+fn cluster() -> Cluster {
+    "a100-40-pcie".parse().unwrap()
+}
+
+#[test]
+fn a_plan_reads_back_from_its_file_and_refuses_to_contradict_itself() {
+    let cluster = cluster();
+    let profile = gpt(&cluster);
+    let setup = Setup::new(&profile, &cluster, 4, 16);
+    let mut plan = Plan::new(&setup, &Heu::default()).unwrap();
+    let text = plan.to_json().unwrap();
+    assert_eq!(Plan::from_json(&text).unwrap(), plan);
+    assert!(
+        text.contains("\"retain\"") && text.contains("\"B1\""),
+        "{text}"
+    );
+    plan.stages[2].predicted.peak = Bytes(plan.budget.0 + 1);
+    assert!(
+        plan.to_json()
+            .unwrap_err()
+            .to_string()
+            .starts_with("stage 2 holds")
+    );
+    plan.stages.pop();
+    let refused = PlanError::StageCount {
+        planned: 3,
+        stages: 4,
+    };
+    assert_eq!(plan.validate(), Err(refused));
+}
+
+#[test]
+fn the_runtime_recomputes_exactly_what_the_plan_does_not_retain() {
+    let cluster = cluster();
+    let profile = gpt(&cluster);
+    let layout = profile.layout().unwrap();
+    let setup = Setup::new(&profile, &cluster, 4, 16);
+    let plan = Plan::new(&setup, &Heu::default()).unwrap();
+    let policy = plan.policy(&layout).unwrap();
+    let stages = policy.resolve(&layout, &plan.partition).unwrap();
+    let mut recomputed = 0;
+    for (index, stage) in stages.iter().enumerate() {
+        let choices: Vec<_> = plan.stages[index]
+            .plan
+            .by_layer()
+            .flat_map(|g| &g.choices)
+            .collect();
+        let range = plan.partition.range(StageId(index));
+        let inside = range.filter(|&segment| layout.layer_of(segment).is_some());
+        for (segment, choice) in inside.zip(choices) {
+            let found = stage.choice(segment) == Some(Choice::Recompute);
+            assert_eq!(found, choice.is_recomputed());
+            recomputed += usize::from(found);
+        }
+    }
+    assert!(recomputed > 0);
+    assert_eq!(stages[0].choice(0), Some(Choice::Retain));
+    assert_eq!(stages[3].choice(layout.len() - 1), Some(Choice::Retain));
+}
+
+#[test]
+fn a_plan_for_another_chain_is_refused() {
+    let cluster = cluster();
+    let profile = gpt(&cluster);
+    let setup = Setup::new(&profile, &cluster, 4, 16);
+    let mut plan = Plan::new(&setup, &Heu::default()).unwrap();
+    let other = ChainLayout::new(vec![crate::plan::layout::Segment::outside("a"); 3]).unwrap();
+    assert!(matches!(
+        plan.policy(&other),
+        Err(PlanError::OtherChain { layout: 3, .. })
+    ));
+    plan.stages[1].plan.groups[0].choices.pop();
+    let layout = profile.layout().unwrap();
+    let refused = plan.policy(&layout);
+    assert!(
+        matches!(refused, Err(PlanError::SegmentCount { planned: 4, .. })),
+        "{refused:?}"
+    );
+    plan.stages[1].plan.groups[0].layers += 1;
+    let refused = plan.policy(&layout);
+    assert!(
+        matches!(refused, Err(PlanError::LayerCount { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn windows_that_are_switched_off_are_not_used_and_never_help() {
+    let cluster = cluster();
+    let profile = gpt(&cluster);
+    let mut before = None;
+    for count in (0..=Window::ALL.len()).rev() {
+        let mut setup = Setup::new(&profile, &cluster, 4, 16);
+        setup.windows.truncate(count);
+        let plan = Plan::new(&setup, &Heu::default()).unwrap();
+        let groups = plan.stages.iter().flat_map(|stage| &stage.plan.groups);
+        let used: Vec<_> = groups
+            .flat_map(|g| &g.choices)
+            .filter_map(|c| c.window())
+            .collect();
+        assert!(used.iter().all(|window| setup.windows.contains(window)));
+        let slowest = plan.stages.iter().map(|stage| stage.time).max();
+        assert!(before <= slowest, "{count} windows");
+        before = slowest;
+    }
+}
+
+#[test]
+fn a_uniform_replay_is_told_to_the_runtime_by_layers() {
+    let cluster = cluster();
+    let profile = gpt(&cluster);
+    let setup = Setup::new(&profile, &cluster, 4, 4);
+    let retained = Plan::new(&setup, &RetainAll);
+    assert!(matches!(
+        retained,
+        Err(PlanError::Deal(DealError::Infeasible { .. }))
+    ));
+    let planner = Uniform { together: Some(2) };
+    let plan = Plan::new(&setup, &planner).unwrap();
+    // Embedding and head are retained, which "uniform" cannot say.
+    let policy = plan.policy(&profile.layout().unwrap()).unwrap();
+    assert!(matches!(policy, Policy::ByHand(_)));
+}

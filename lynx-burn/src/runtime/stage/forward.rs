@@ -1,0 +1,140 @@
+//! A micro-batch's way through a stage.
+
+use super::flight::{Flight, Held};
+use super::piece::{PieceOutput, PieceRun};
+use super::{Stage, StageError};
+use crate::ids::MicroBatchId;
+use crate::runtime::boundary::{Boundary, Signature, ToDevice};
+use crate::runtime::chain::{Chain, Mode};
+use crate::runtime::exec::position::Pass;
+use crate::runtime::parcel::Parcel;
+
+impl<C: Chain> Stage<C> {
+    /// Takes a micro-batch through the stage, keeping what its backward will need.
+    ///
+    /// `target` is there on the last stage, whose output then is the loss.
+    pub(crate) fn forward(
+        &mut self,
+        micro_batch: MicroBatchId,
+        input: Parcel<C::Boundary>,
+        target: Option<C::Target>,
+    ) -> Result<PieceOutput<C::Boundary>, StageError> {
+        let input = input.map_tensors(&mut ToDevice(&self.device));
+        let target = target.map(|target| target.map_tensors(&mut ToDevice(&self.device)));
+        let mut flight = Flight::new(self.bytes_of(&input));
+        self.ledger.book(micro_batch, flight.arrived());
+        let mut output = PieceOutput::Next(input);
+        for run in self.runs.clone() {
+            let PieceOutput::Next(current) = output else {
+                break;
+            };
+            let before = self.meter.read();
+            let held_input = current.clone();
+            let (held, produced) = match run {
+                PieceRun::Retain(piece) => self.retain(piece, micro_batch, current, &target),
+                PieceRun::Recompute(group) => self.skip(group, micro_batch, current, &target),
+            };
+            output = produced;
+            let after = self.meter.read();
+            // What the run allocated and kept is its own; what goes with its input, if nobody
+            // kept that, belonged to whoever made the input.
+            drop(held_input);
+            let dropped = self.meter.read();
+            let kept = match (before, after, dropped) {
+                (Some(before), Some(after), Some(dropped)) => {
+                    flight.release_from_last(dropped - after);
+                    self.ledger.book(micro_batch, dropped - before);
+                    after - before
+                }
+                _ => {
+                    let kept = match &held {
+                        Held::Input { input, .. } => self.bytes_of(input),
+                        Held::Tape { .. } | Held::Nothing => 0,
+                    };
+                    self.ledger.book(micro_batch, kept);
+                    kept
+                }
+            };
+            flight.push(held, kept);
+        }
+        if let (PieceOutput::Next(boundary), Some(_)) = (&output, self.meter.read()) {
+            // The boundary is the next stage's from here on.
+            let sent = -self.bytes_of(boundary);
+            self.ledger.book(micro_batch, sent);
+            flight.release_from_last(sent);
+        }
+        flight.set_target(target);
+        self.flights.insert(micro_batch, flight);
+        Ok(output)
+    }
+
+    /// Bytes of a boundary's tensors, as far as the meter would see them.
+    fn bytes_of(&self, boundary: &Parcel<C::Boundary>) -> i64 {
+        Signature::of(boundary).bytes_from(self.meter.smallest())
+    }
+
+    /// A piece whose tape is kept.
+    fn retain(
+        &mut self,
+        piece: usize,
+        micro_batch: MicroBatchId,
+        input: Parcel<C::Boundary>,
+        target: &Option<C::Target>,
+    ) -> (Held<C>, PieceOutput<C::Boundary>) {
+        if self.pieces[piece].range.start < self.first_trainable {
+            let output = self.untracked(piece, Mode::Training, micro_batch, input, target);
+            return (Held::Nothing, output);
+        }
+        let (tape, output) = self.tracked(piece, Pass::Forward, micro_batch, input, target);
+        (Held::Tape { piece, tape }, output)
+    }
+
+    /// A group that will be recomputed: only its first input is kept.
+    fn skip(
+        &mut self,
+        group: std::ops::Range<usize>,
+        micro_batch: MicroBatchId,
+        input: Parcel<C::Boundary>,
+        target: &Option<C::Target>,
+    ) -> (Held<C>, PieceOutput<C::Boundary>) {
+        let mut output = PieceOutput::Next(input);
+        let mut kept = None;
+        for piece in group.clone() {
+            let PieceOutput::Next(current) = output else {
+                break;
+            };
+            if kept.is_none() && self.pieces[piece].range.start >= self.first_trainable {
+                kept = Some((piece, current.clone()));
+            }
+            output = self.untracked(piece, Mode::Training, micro_batch, current, target);
+        }
+        let held = match kept {
+            Some((first, input)) => Held::Input {
+                group: first..group.end,
+                input,
+                output: Signature::of(&output),
+            },
+            None => Held::Nothing,
+        };
+        (held, output)
+    }
+
+    /// Takes a micro-batch through the stage and keeps nothing.
+    pub(crate) fn infer(
+        &mut self,
+        mode: Mode,
+        micro_batch: MicroBatchId,
+        input: Parcel<C::Boundary>,
+        target: Option<C::Target>,
+    ) -> PieceOutput<C::Boundary> {
+        let target = target.map(|target| target.map_tensors(&mut ToDevice(&self.device)));
+        let mut output = PieceOutput::Next(input.map_tensors(&mut ToDevice(&self.device)));
+        for piece in 0..self.pieces.len() {
+            let PieceOutput::Next(current) = output else {
+                break;
+            };
+            output = self.untracked(piece, mode, micro_batch, current, &target);
+        }
+        output
+    }
+}

@@ -1,0 +1,207 @@
+//! Segments that run as one.
+//!
+//! A recomputed segment is a piece of its own. Retained neighbours within a layer are one piece and
+//! share a tape: nothing can come between them, and a tape costs some 70 µs of autodiff's
+//! bookkeeping, which for five small segments a layer was 3.5 % of a step.
+
+use std::ops::Range;
+
+use burn::prelude::*;
+
+use crate::plan::policy::{Run, StagePolicy};
+use crate::runtime::boundary::{Boundary, Lower, TensorMap};
+use crate::runtime::chain::{Chain, Context};
+use crate::runtime::parcel::{Parcel, Untracked};
+use crate::runtime::tape::Tape;
+
+/// What a piece yields: the next boundary or, from the chain's last one, the loss.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value a piece, moved a few times"
+)]
+pub(crate) enum PieceOutput<B> {
+    Next(Parcel<B>),
+    Loss(Tensor<1>),
+}
+
+impl<B: Boundary> Boundary for PieceOutput<B> {
+    fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {
+        match self {
+            Self::Next(parcel) => Self::Next(parcel.map_tensors(map)),
+            Self::Loss(loss) => Self::Loss(map.float(loss)),
+        }
+    }
+}
+
+/// What a stage does with some of its pieces, by their indices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PieceRun {
+    /// Keeps the piece's tape.
+    Retain(usize),
+    /// Keeps the input of the first, and rebuilds all their tapes.
+    Recompute(Range<usize>),
+}
+
+/// Deals a stage's segments to pieces.
+///
+/// `layer` tells a segment's layer. No piece crosses `first_trainable`: what lies before it has no
+/// tape.
+pub(super) fn deal(
+    policy: &StagePolicy,
+    layer: impl Fn(usize) -> Option<usize>,
+    first_trainable: usize,
+) -> (Vec<Range<usize>>, Vec<PieceRun>) {
+    let mut pieces: Vec<Range<usize>> = Vec::new();
+    let mut runs = Vec::new();
+    for run in policy.runs() {
+        match run {
+            Run::Retain(segment) => {
+                let joins = matches!(runs.last(), Some(PieceRun::Retain(_)))
+                    && *segment != first_trainable
+                    && layer(*segment).is_some()
+                    && layer(*segment) == layer(segment.wrapping_sub(1));
+                match pieces.last_mut() {
+                    Some(piece) if joins => piece.end += 1,
+                    _ => {
+                        runs.push(PieceRun::Retain(pieces.len()));
+                        pieces.push(*segment..segment + 1);
+                    }
+                }
+            }
+            Run::Recompute(group) => {
+                let first = pieces.len();
+                pieces.extend(group.clone().map(|segment| segment..segment + 1));
+                runs.push(PieceRun::Recompute(first..pieces.len()));
+            }
+        }
+    }
+    (pieces, runs)
+}
+
+/// The chain reduced to a piece, in the two forms in which it runs.
+pub(super) struct Piece<C> {
+    pub(super) range: Range<usize>,
+    /// Outside autodiff: what fresh leaves are made from.
+    pub(super) resting: C,
+    /// On autodiff without gradients: takes the tracked forward's code paths, keeps nothing.
+    still: C,
+}
+
+impl<C: Chain> Piece<C> {
+    pub(super) fn of(stage: &C, range: Range<usize>) -> Self {
+        let resting = stage.clone().keep(range.clone()).valid();
+        let still = resting.clone().train().no_grad();
+        Self {
+            range,
+            resting,
+            still,
+        }
+    }
+
+    /// Runs the piece without a tape. `context` is asked for before each segment.
+    pub(super) fn untracked(
+        &self,
+        input: Parcel<C::Boundary>,
+        target: Option<&C::Target>,
+        context: impl Fn(usize) -> Context,
+    ) -> PieceOutput<C::Boundary> {
+        let input = input.enter(&mut Untracked);
+        let target = target.cloned().map(on_autodiff);
+        run(&self.still, self.range.clone(), input, target, context).map_tensors(&mut Lower)
+    }
+
+    /// Runs the piece on a tape.
+    pub(super) fn tracked(
+        &self,
+        device: &Device,
+        input: Parcel<C::Boundary>,
+        target: Option<&C::Target>,
+        track_input: bool,
+        context: impl Fn(usize) -> Context,
+    ) -> (Tape, PieceOutput<C::Boundary>) {
+        let leaves = self.resting.clone().train();
+        let target = target.cloned().map(on_autodiff);
+        Tape::record(&leaves, device, input, track_input, |module, input| {
+            run(module, self.range.clone(), input, target, context)
+        })
+    }
+}
+
+fn run<C: Chain>(
+    module: &C,
+    range: Range<usize>,
+    input: C::Boundary,
+    target: Option<C::Target>,
+    context: impl Fn(usize) -> Context,
+) -> PieceOutput<C::Boundary> {
+    let output = range.fold(input, |boundary, segment| {
+        module.forward_segment(segment, boundary, &context(segment))
+    });
+    match target {
+        Some(target) => PieceOutput::Loss(module.loss(output, target)),
+        None => PieceOutput::Next(Parcel::from_segment(output)),
+    }
+}
+
+fn on_autodiff<T: Boundary>(target: T) -> T {
+    Parcel::from_outside(target).enter(&mut Untracked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::StageId;
+    use crate::plan::layout::{ChainLayout, Segment};
+    use crate::plan::partition::Partition;
+    use crate::plan::policy::Policy;
+
+    fn dealt(policy: &str, first_trainable: usize) -> (Vec<Range<usize>>, Vec<PieceRun>) {
+        let mut segments = vec![Segment::outside("embed")];
+        for layer in 0..2 {
+            segments.extend(["a", "b", "c"].map(|name| Segment::in_layer(layer, name)));
+        }
+        segments.push(Segment::outside("head"));
+        let layout = ChainLayout::new(segments).expect("a chain");
+        let partition = Partition::even(&layout, 1).expect("one stage");
+        let policy: Policy = policy.parse().expect("a policy");
+        let stages = policy.resolve(&layout, &partition).expect("it fits");
+        assert_eq!(partition.range(StageId(0)), 0..8);
+        deal(
+            &stages[0],
+            |segment| layout.layer_of(segment),
+            first_trainable,
+        )
+    }
+
+    #[test]
+    fn retained_neighbours_of_a_layer_share_a_piece_and_others_do_not() {
+        use PieceRun::{Recompute, Retain};
+        let (pieces, runs) = dealt("retain", 0);
+        assert_eq!(pieces, [0..1, 1..4, 4..7, 7..8]);
+        assert_eq!(runs, [Retain(0), Retain(1), Retain(2), Retain(3)]);
+        let (pieces, runs) = dealt("selective:b", 0);
+        assert_eq!(pieces, [0..1, 1..2, 2..3, 3..4, 4..5, 5..6, 6..7, 7..8]);
+        assert_eq!(runs[2], Recompute(2..3));
+        let (pieces, runs) = dealt("selective:a", 0);
+        assert_eq!(pieces, [0..1, 1..2, 2..4, 4..5, 5..7, 7..8]);
+        assert_eq!(runs[1..3], [Recompute(1..2), Retain(2)]);
+        let (pieces, runs) = dealt("recompute", 0);
+        assert_eq!(pieces.len(), 8);
+        assert_eq!(
+            runs,
+            [
+                Recompute(0..1),
+                Recompute(1..4),
+                Recompute(4..7),
+                Recompute(7..8)
+            ]
+        );
+    }
+
+    #[test]
+    fn no_piece_crosses_the_first_trainable_segment() {
+        let (pieces, _) = dealt("retain", 2);
+        assert_eq!(pieces, [0..1, 1..2, 2..4, 4..7, 7..8]);
+    }
+}
