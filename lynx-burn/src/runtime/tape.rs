@@ -221,3 +221,105 @@ impl TensorMap for Leaving {
         tensor.inner()
     }
 }
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use burn::nn::{Linear, LinearConfig};
+    use burn::optim::GradientsParams;
+    use burn::tensor::Distribution;
+
+    use super::*;
+
+    fn random<const D: usize>(dims: [usize; D]) -> Tensor<D> {
+        Tensor::random(dims, Distribution::Uniform(-1.0, 1.0), &Device::flex())
+    }
+
+    fn linear() -> Linear {
+        LinearConfig::new(4, 4).init(&Device::flex().autodiff())
+    }
+
+    fn record(
+        layer: &Linear,
+        input: &Tensor<2>,
+        forward: impl FnOnce(&Linear, Tensor<2>) -> (Tensor<2>, Tensor<2>),
+    ) -> Tape {
+        let leaves = layer.valid().train();
+        let input = Parcel::from_outside(input.clone());
+        Tape::record(&leaves, &Device::flex(), input, true, forward).0
+    }
+
+    fn bytes(gradient: &Gradient) -> Vec<u8> {
+        gradient.data().as_bytes().to_vec()
+    }
+
+    #[test]
+    fn a_seeded_backward_gives_the_bytes_of_a_backward_from_the_weighted_sum() {
+        let (layer, input, seed) = (linear(), random([3, 4]), random([3, 4]));
+        let tape = record(&layer, &input, |layer, x| {
+            (layer.forward(x.clone()).tanh(), x)
+        });
+        let pulled = tape
+            .backward(vec![Some(Gradient::new(seed.clone())), None])
+            .expect("it fits");
+
+        let x = input.autodiff().require_grad();
+        let weighted = layer.forward(x.clone()).tanh() * seed.autodiff();
+        let mut expected = weighted.sum().backward();
+        let found = pulled.input[0].as_ref().expect("a gradient");
+        let wanted = x.grad_remove(&mut expected).expect("a gradient");
+        assert_eq!(bytes(found), wanted.into_data().as_bytes());
+        let expected = GradientsParams::from_grads(expected, &layer);
+        assert_eq!(pulled.parameters.len(), 2);
+        for (id, found) in &pulled.parameters {
+            let wanted = match found.dims().len() {
+                1 => expected.get::<1>(*id).map(Tensor::into_data),
+                _ => expected.get::<2>(*id).map(Tensor::into_data),
+            };
+            assert_eq!(bytes(found), wanted.expect("a gradient").as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_passes_through_hands_its_gradient_on() {
+        let (layer, input, seed) = (linear(), random([3, 4]), random([3, 4]));
+        let tape = record(&layer, &input, |layer, x| (layer.forward(x.clone()), x));
+        let pulled = tape
+            .backward(vec![None, Some(Gradient::new(seed.clone()))])
+            .expect("it fits");
+        let found = pulled.input[0].as_ref().expect("a gradient");
+        assert_eq!(bytes(found), seed.into_data().as_bytes());
+        assert!(pulled.parameters.is_empty(), "the layer had no part in it");
+    }
+
+    #[test]
+    fn nothing_comes_of_no_gradient() {
+        let (layer, input) = (linear(), random([3, 4]));
+        let tape = record(&layer, &input, |layer, x| (layer.forward(x.clone()), x));
+        let pulled = tape.backward(vec![None, None]).expect("it fits");
+        assert!(pulled.parameters.is_empty() && pulled.input.iter().all(Option::is_none));
+    }
+
+    #[test]
+    fn a_gradient_that_does_not_fit_is_refused_with_the_shapes() {
+        let (layer, input) = (linear(), random([3, 4]));
+        let record = || record(&layer, &input, |layer, x| (layer.forward(x.clone()), x));
+        let error = record().backward(vec![None]).err();
+        assert_eq!(
+            error,
+            Some(GradientMismatch::Count {
+                expected: 2,
+                found: 1
+            })
+        );
+        let wrong = Gradient::new(random([3, 5]));
+        let error = record().backward(vec![Some(wrong), None]).err();
+        assert_eq!(
+            error,
+            Some(GradientMismatch::Shape {
+                index: 0,
+                expected: vec![3, 4],
+                found: vec![3, 5]
+            })
+        );
+    }
+}

@@ -8,28 +8,36 @@
 
 pub mod baselines;
 mod choice;
+mod deal_error;
 mod evaluate;
 mod front;
 mod heu;
 mod layer;
 mod min_max;
 mod outcome;
+mod pairs;
 mod partition;
 mod plan;
 mod plan_error;
+mod plan_policy;
 mod problem;
 mod setup;
+mod setup_error;
 mod stage_sum;
+mod sums;
 
 pub use choice::{LayerGroup, ParseChoiceError, Replay, SegmentChoice, StagePlan};
+pub use deal_error::DealError;
 pub use evaluate::{Cost, evaluate, evaluate_without_budget};
 pub use heu::Heu;
 pub use outcome::{Change, Feasible, Infeasible, Outcome, Planner};
-pub use partition::{DealError, Dealer, StageOutcome};
-pub use plan::{Plan, PlanError, PlannedStage};
+pub use partition::{Dealer, StageOutcome};
+pub use plan::{Plan, PlannedStage};
 pub use plan_error::{ProblemError, Violation};
+pub use plan_policy::PlanError;
 pub use problem::{Ends, SegmentCost, StageProblem, Windows};
-pub use setup::{Setup, StageSetupError};
+pub use setup::Setup;
+pub use setup_error::StageSetupError;
 
 #[cfg(test)]
 mod brute;

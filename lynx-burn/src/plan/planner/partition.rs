@@ -8,49 +8,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use super::deal_error::DealError;
 use super::min_max::{Costs, min_max};
 use super::outcome::{Change, Outcome, Planner};
-use super::setup::{Setup, StageSetupError};
+use super::setup::Setup;
 use crate::units::{Bytes, Nanos};
-
-/// A deal that is not possible.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DealError {
-    /// Every stage needs a layer.
-    #[error("{stages} stages cannot share {layers} layers: every stage needs at least one")]
-    Stages {
-        /// The stages.
-        stages: usize,
-        /// The layers.
-        layers: usize,
-    },
-    /// A stage cannot be described.
-    #[error(transparent)]
-    Setup(#[from] StageSetupError),
-    /// No deal fits the budget.
-    #[error(
-        "no partition fits the budget: with {layers:?} layers stage {stage} is {missing} short; \
-         nearest: {nearest}"
-    )]
-    Infeasible {
-        /// The layers of each stage in the deal that comes closest.
-        layers: Vec<usize>,
-        /// Its worst stage.
-        stage: usize,
-        /// What that stage lacks.
-        missing: Bytes,
-        /// What would make it fit.
-        nearest: Change,
-    },
-    /// A planner that could not answer.
-    #[error("stage {stage}: {reason}")]
-    Refused {
-        /// The stage.
-        stage: usize,
-        /// Why.
-        reason: String,
-    },
-}
 
 /// A stage's answer and times, for one micro-batch.
 #[derive(Clone, Debug)]

@@ -8,16 +8,16 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::{Replay, StagePlan};
+use super::choice::StagePlan;
+use super::deal_error::DealError;
 use super::evaluate::Cost;
 use super::outcome::{Outcome, Planner};
-use super::partition::{DealError, Dealer};
+use super::partition::Dealer;
+use super::plan_policy::PlanError;
 use super::setup::Setup;
 use crate::ids::StageId;
 use crate::plan::cluster::{self, FileError, JsonError};
-use crate::plan::layout::{ChainLayout, LayoutError};
-use crate::plan::partition::{Partition, PartitionError};
-use crate::plan::policy::{Choice, Policy};
+use crate::plan::partition::Partition;
 use crate::plan::schedule::Kind;
 use crate::units::{Bytes, Nanos};
 
@@ -61,68 +61,6 @@ pub struct PlannedStage {
     pub time: Nanos,
     /// What its recompute costs, and its bytes.
     pub predicted: Cost,
-}
-
-/// A plan that does not fit itself or a model.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// No deal.
-    #[error(transparent)]
-    Deal(#[from] DealError),
-    /// No chain.
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-    /// No partition.
-    #[error(transparent)]
-    Partition(#[from] PartitionError),
-    /// As many stages must be planned as there are.
-    #[error("{planned} stages are planned, but the partition has {stages}")]
-    StageCount {
-        /// The stages that are planned.
-        planned: usize,
-        /// The stages of the partition.
-        stages: usize,
-    },
-    /// A partition of another chain.
-    #[error("the partition is of a chain of {partition} segments, but this one has {layout}")]
-    OtherChain {
-        /// The segments of the partition.
-        partition: usize,
-        /// The segments of the chain.
-        layout: usize,
-    },
-    /// Choices must be there for the layers of the stage.
-    #[error("{stage} holds {layers} layers, but {planned} are planned")]
-    LayerCount {
-        /// The stage.
-        stage: StageId,
-        /// The layers it holds.
-        layers: usize,
-        /// The layers that are planned.
-        planned: usize,
-    },
-    /// Choices must be there for every segment of a layer.
-    #[error("layer {layer} on {stage} has {segments} segments, but {planned} choices")]
-    SegmentCount {
-        /// The stage.
-        stage: StageId,
-        /// The layer.
-        layer: usize,
-        /// Its segments.
-        segments: usize,
-        /// The choices.
-        planned: usize,
-    },
-    /// A stage over its budget.
-    #[error("{stage} holds {peak}, more than the budget of {budget}")]
-    OverBudget {
-        /// The stage.
-        stage: StageId,
-        /// What it holds.
-        peak: Bytes,
-        /// What it may hold.
-        budget: Bytes,
-    },
 }
 
 impl Plan {
@@ -189,80 +127,6 @@ impl Plan {
                 budget,
             }),
         }
-    }
-
-    /// What the runtime recomputes. Segments outside layers are retained.
-    ///
-    /// Stages that replay all their layers so many at once are said so, if all do alike; where
-    /// they differ, every layer is a group of its own.
-    pub fn policy(&self, layout: &ChainLayout) -> Result<Policy, PlanError> {
-        self.validate()?;
-        if self.partition.segments() != layout.len() {
-            return Err(PlanError::OtherChain {
-                partition: self.partition.segments(),
-                layout: layout.len(),
-            });
-        }
-        let stages = self.stages.iter().enumerate();
-        let stages = stages.map(|(index, stage)| self.choices(layout, StageId(index), &stage.plan));
-        let by_hand = stages.collect::<Result<_, _>>()?;
-        let outside = (0..layout.len()).any(|segment| layout.layer_of(segment).is_none());
-        match self.together() {
-            Some(count) if !outside => Ok(Policy::Uniform(count)),
-            _ => Ok(Policy::ByHand(by_hand)),
-        }
-    }
-
-    /// How many layers all stages replay at once.
-    fn together(&self) -> Option<std::num::NonZeroUsize> {
-        let mut counts = self.stages.iter().map(|stage| match stage.plan.groups[..] {
-            [ref group] => match group.replay {
-                Replay::Layers(count) => Some(count),
-                Replay::Segments => None,
-            },
-            _ => None,
-        });
-        let first = counts.next()??;
-        let alike = counts.all(|count| count == Some(first));
-        alike.then(|| std::num::NonZeroUsize::new(first))?
-    }
-
-    fn choices(
-        &self,
-        layout: &ChainLayout,
-        stage: StageId,
-        plan: &StagePlan,
-    ) -> Result<Vec<Choice>, PlanError> {
-        let range = self.partition.range(stage);
-        let mut layers: Vec<usize> = range.clone().filter_map(|s| layout.layer_of(s)).collect();
-        layers.dedup();
-        let planned = plan.layers();
-        if planned != layers.len() {
-            return Err(PlanError::LayerCount {
-                stage,
-                layers: layers.len(),
-                planned,
-            });
-        }
-        let mut choices = vec![Choice::Retain; range.len()];
-        for (&layer, group) in layers.iter().zip(plan.by_layer()) {
-            let members = layout.layer_range(layer);
-            let within = members.start >= range.start && members.end <= range.end;
-            if !within || members.len() != group.choices.len() {
-                return Err(PlanError::SegmentCount {
-                    stage,
-                    layer,
-                    segments: members.len(),
-                    planned: group.choices.len(),
-                });
-            }
-            for (segment, choice) in members.zip(&group.choices) {
-                if choice.is_recomputed() {
-                    choices[segment - range.start] = Choice::Recompute;
-                }
-            }
-        }
-        Ok(choices)
     }
 
     /// Reads a plan from JSON. Refuses one that contradicts itself.

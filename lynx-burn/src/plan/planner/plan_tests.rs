@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::plan::cluster::{Cluster, Window};
+use crate::plan::layout::ChainLayout;
 use crate::plan::planner::baselines::{RetainAll, Uniform};
 use crate::plan::planner::heu::Heu;
+use crate::plan::policy::{Choice, Policy};
 use crate::plan::profile::{Gpt, ModelProfile};
 
 fn gpt(cluster: &Cluster) -> ModelProfile {

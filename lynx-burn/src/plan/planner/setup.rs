@@ -8,9 +8,8 @@
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-
 use super::problem::{Ends, SegmentCost, StageProblem, Windows};
+use super::setup_error::StageSetupError;
 use crate::plan::cluster::{Cluster, Collective, Window};
 use crate::plan::profile::{LayerKind, ModelProfile, SegmentProfile, WeightBytes};
 use crate::plan::schedule::Kind;
@@ -35,43 +34,6 @@ pub struct Setup<'a> {
     pub windows: Vec<Window>,
     /// Whether a stage stands still until its own messages have left.
     pub blocking_sends: bool,
-}
-
-/// Stages that no problem can be made of.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-pub enum StageSetupError {
-    /// No such stage.
-    #[error("stage {stage} does not exist: there are {stages} stages")]
-    NoSuchStage {
-        /// The stage asked for.
-        stage: usize,
-        /// How many there are.
-        stages: usize,
-    },
-    /// No such layers.
-    #[error("stage {stage} is given layers {from}..{to}, but the model has {layers}")]
-    NoSuchLayers {
-        /// The stage.
-        stage: usize,
-        /// Its first layer.
-        from: usize,
-        /// The layer after its last.
-        to: usize,
-        /// How many there are.
-        layers: usize,
-    },
-    /// Layers that differ.
-    #[error(
-        "stage {stage} holds layers of kinds {first:?} and {other:?}: only like layers can be planned together"
-    )]
-    MixedKinds {
-        /// The stage.
-        stage: usize,
-        /// The kind of its first layer.
-        first: String,
-        /// Another.
-        other: String,
-    },
 }
 
 impl<'a> Setup<'a> {

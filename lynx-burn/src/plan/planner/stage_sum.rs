@@ -3,10 +3,12 @@
 //! The closed form of `evaluate`. Bytes rise from layer to layer within a group, so only the last
 //! layer of each group and the first of the second have to be looked at.
 
-use super::front::{Label, Sum};
-use super::heu::Rank;
 use super::problem::StageProblem;
+use super::sums::{Label, Sum};
 use crate::plan::cluster::Window;
+
+/// Exposed time, peak, hosted segments.
+pub(super) type Rank = (u64, u64, u64);
 
 /// The numbers of a stage that do not depend on choices.
 pub(super) struct StageSum<'a> {

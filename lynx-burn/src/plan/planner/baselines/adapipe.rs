@@ -7,10 +7,10 @@
 //! hull of a layer's choices) and a plan of two groups cut the rest. The DP of the paper rounds
 //! bytes to get by with a table; this one does not.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::best_of;
+use super::skyline::{State, hull, least_time, undominated};
 use crate::plan::planner::choice::{LayerGroup, SegmentChoice, StagePlan};
 use crate::plan::planner::evaluate::evaluate;
 use crate::plan::planner::heu;
@@ -30,16 +30,6 @@ struct Pattern {
     held: u64,
     /// What it holds beside the layers before it at its highest moment.
     moment: u64,
-}
-
-/// Some layers.
-#[derive(Clone, Copy, Debug)]
-struct State {
-    time: u64,
-    held: u64,
-    moment: u64,
-    /// The last layer's pattern, and the state before it.
-    from: (usize, usize),
 }
 
 /// The most segments of which all subsets are looked at.
@@ -102,7 +92,7 @@ impl<'a> Knapsack<'a> {
 
     /// The least time that fits, if it is no more than `most`.
     fn search(&self, most: u64) -> Option<StagePlan> {
-        let hull = hull(&self.patterns);
+        let hull = hull(self.patterns.iter().map(|p| (p.held, p.time)));
         let start = State {
             time: 0,
             held: 0,
@@ -199,67 +189,4 @@ fn pattern(problem: &StageProblem, bits: u32) -> Pattern {
         held: number(bytes.held()),
         moment: number((bytes.held_first + bytes.at_first).max(bytes.held() + bytes.at_second)),
     }
-}
-
-/// The lower convex hull of what a layer holds and takes, from the least held on.
-fn hull(patterns: &[Pattern]) -> Vec<(f64, f64)> {
-    let mut points: Vec<(f64, f64)> = patterns
-        .iter()
-        .map(|p| (p.held as f64, p.time as f64))
-        .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let mut hull: Vec<(f64, f64)> = Vec::new();
-    for point in points {
-        if hull.last().is_some_and(|last| last.1 <= point.1) {
-            continue;
-        }
-        while let [.., a, b] = hull[..] {
-            if (b.1 - a.1) * (point.0 - a.0) < (point.1 - a.1) * (b.0 - a.0) {
-                break;
-            }
-            hull.pop();
-        }
-        hull.push(point);
-    }
-    hull
-}
-
-/// No more than what this many layers take that may hold so much together; `None` if they cannot.
-fn least_time(hull: &[(f64, f64)], layers: u64, held: u64) -> Option<u64> {
-    if layers == 0 {
-        return Some(0);
-    }
-    let (count, each) = (layers as f64, held as f64 / layers as f64);
-    let above = hull.partition_point(|point| point.0 <= each);
-    let below = hull.get(above.checked_sub(1)?)?;
-    let time = match hull.get(above) {
-        None => below.1,
-        Some(next) => below.1 + (next.1 - below.1) * (each - below.0) / (next.0 - below.0),
-    };
-    // A little less, for what rounding may add.
-    Some((count * time * (1.0 - 1e-9) - 1.0).max(0.0) as u64)
-}
-
-/// The states that are less than every other in time, held bytes or highest moment; by time.
-fn undominated(mut states: Vec<State>) -> Vec<State> {
-    states.sort_by_key(|s| (s.time, s.held, s.moment));
-    // Of the states so far: held bytes, and the least moment with no more of them. It falls.
-    let mut stairs: BTreeMap<u64, u64> = BTreeMap::new();
-    states.retain(|state| {
-        let below = stairs.range(..=state.held).next_back();
-        if below.is_some_and(|(_, &moment)| moment <= state.moment) {
-            return false;
-        }
-        let above = stairs.range(state.held..);
-        let worse: Vec<u64> = above
-            .take_while(|(_, moment)| **moment >= state.moment)
-            .map(|(&held, _)| held)
-            .collect();
-        for held in worse {
-            stairs.remove(&held);
-        }
-        stairs.insert(state.held, state.moment);
-        true
-    });
-    states
 }

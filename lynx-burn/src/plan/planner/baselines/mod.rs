@@ -8,6 +8,7 @@ mod chen;
 mod greedy;
 mod megatron;
 mod simple;
+mod skyline;
 
 use std::time::Instant;
 

@@ -8,7 +8,7 @@ use super::brute::{every_plan, least_exposed};
 use super::check;
 use super::naive::{Naive, read};
 use crate::plan::cluster::Window;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 use std::time::Duration;
 
@@ -84,6 +84,19 @@ fn opt_is_the_best_on_every_stage_of_small_pipelines() {
                 compare(&Opt::default(), &problem, &mut dice);
             }
         }
+    }
+}
+
+#[test]
+fn opt_uses_the_heads_window_for_the_last_layer_alone() {
+    let mut dice = Dice(17);
+    for _ in 0..150 {
+        let mut stage = problem(&mut dice, 2, 0);
+        stage.layers = 2;
+        stage.windows.b1 = Some(Nanos(dice.below(3)));
+        stage.windows.b2 = Some(Nanos(dice.below(6)));
+        stage.windows.entry = Nanos(5 + dice.below(9));
+        compare(&Opt::default(), &stage, &mut dice);
     }
 }
 
