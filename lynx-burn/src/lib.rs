@@ -12,11 +12,12 @@
 //! - [`Trainer`] runs steps of [`MicroBatch`]es, one thread a stage, and reports losses, bytes
 //!   retained and segments recomputed.
 //!
-//! The crate has two layers. [`plan`] is decisions as data, without tensors or threads; it builds
-//! alone with `default-features = false`. The runtime, everything else, obeys such data. Backends
+//! The crate has two layers. [`plan`] is decisions as data, and what makes and judges them, without
+//! tensors or threads; it builds alone with `default-features = false`. The runtime, everything else, obeys such data. Backends
 //! are features (`flex`, `wgpu`, `cuda`, `remote`), and none is a default.
 //!
-//! After the idea of Lynx (arXiv 2406.08756), whose planner and overlap are not part of it yet.
+//! After the idea of Lynx (arXiv 2406.08756). [`plan::planner`] chooses what to recompute and where,
+//! and [`plan::sim`] times it; the runtime does not overlap recomputation with communication yet.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod ids;

@@ -161,7 +161,11 @@ impl Drop for Tape {
             self.anchors.clear();
             self.exits.clear();
             self.leaves.clear();
-            ops::sweep(&self.device);
+            // While a panic unwinds, a second one would end the process; then the next backward
+            // anywhere finds the tape instead.
+            if !std::thread::panicking() {
+                ops::sweep(&self.device);
+            }
         }
     }
 }

@@ -255,3 +255,7 @@ fn peak_of(problem: &StageProblem, plan: &StagePlan, mode: Mode, in_flight: u64)
 fn nanos(time: u128) -> Nanos {
     Nanos(u64::try_from(time).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+#[path = "evaluate_tests.rs"]
+mod tests;

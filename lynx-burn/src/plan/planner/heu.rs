@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::choice::StagePlan;
 use super::front::least_bytes;
 use super::outcome::{Outcome, Planner};
-use super::pairs::Search;
+use super::pairs::{Best, Search};
 use super::problem::StageProblem;
 
 /// Plans a stage with windows.
@@ -44,8 +44,9 @@ impl Planner for Heu {
     }
 }
 
-/// How many beginnings the quick search for a bound follows.
-const NARROW: usize = 8;
+/// How many beginnings the searches follow; the last follows all that can be part of a better
+/// plan than the one before has found.
+const WIDTHS: [usize; 3] = [4, 32, usize::MAX];
 
 /// The best plan within the budget or, if there is none, the thriftiest.
 pub(super) fn solve(problem: &StageProblem, two_groups: bool) -> StagePlan {
@@ -57,14 +58,14 @@ pub(super) fn solve(problem: &StageProblem, two_groups: bool) -> StagePlan {
     let mut best = None;
     if floor <= budget {
         let others = floor - least;
-        // A quick look at few choices tells how much exposed time need not be exceeded.
-        let narrow = search.fronts(u64::MAX, budget - others, NARROW);
-        best = search.best(&narrow, None);
-        let most = best.map_or(u64::MAX, |best| best.rank.0);
-        // Where nothing need be exposed, more bytes than known are of no use either.
-        let bytes = best.map_or(budget, |best| if most == 0 { best.rank.1 } else { budget });
-        let wide = search.fronts(most, bytes.saturating_sub(others), usize::MAX);
-        best = search.best(&wide, best);
+        // Quick looks at few choices tell what need not be exceeded.
+        for width in WIDTHS {
+            let most = best.map_or(u64::MAX, |best: Best| best.rank.0);
+            // Where nothing need be exposed, more bytes than known are of no use either.
+            let bytes = best.map_or(budget, |b| if most == 0 { b.rank.1 } else { budget });
+            let fronts = search.fronts(most, bytes.saturating_sub(others), width);
+            best = search.best(&fronts, best);
+        }
     }
     let best = best.or_else(|| {
         let narrow = search.thriftiest(u64::MAX, false, None);

@@ -13,6 +13,7 @@ mod evaluate;
 mod front;
 mod heu;
 mod layer;
+mod milp;
 mod min_max;
 mod outcome;
 mod pairs;
@@ -30,6 +31,7 @@ pub use choice::{LayerGroup, ParseChoiceError, Replay, SegmentChoice, StagePlan}
 pub use deal_error::DealError;
 pub use evaluate::{Cost, evaluate, evaluate_without_budget};
 pub use heu::Heu;
+pub use milp::{Checkmate, Opt};
 pub use outcome::{Change, Feasible, Infeasible, Outcome, Planner};
 pub use partition::{Dealer, StageOutcome};
 pub use plan::{Plan, PlannedStage};

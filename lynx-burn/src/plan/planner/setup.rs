@@ -268,3 +268,7 @@ fn ends_of(segments: &[SegmentProfile]) -> Ends {
         workspace: workspaces.max().unwrap_or_default(),
     }
 }
+
+#[cfg(test)]
+#[path = "setup_tests.rs"]
+mod tests;

@@ -11,9 +11,8 @@
 //! its bytes, can only ask for more: still a bound, and exact where there are no windows.
 
 use super::super::choice::{LayerGroup, StagePlan};
-use super::super::front::Label;
 use super::solver::{Program, Var};
-use super::stage::{Moments, Stage, Uses};
+use super::stage::{Label, Moments, Stage, Uses};
 
 /// A program and what its first variables mean.
 pub(super) struct Counts<'a> {

@@ -4,10 +4,9 @@
 //! labels of the layers that are not passed yet. Prefix sums keep the rows short.
 
 use super::super::choice::{LayerGroup, StagePlan};
-use super::super::front::{Label, Sum};
 use super::counts::{add_ends, exactly, merged, value};
 use super::solver::{Program, Var};
-use super::stage::{Moments, Stage, Uses, terms};
+use super::stage::{Label, Moments, Stage, Sum, Uses, terms};
 use crate::plan::cluster::Window;
 
 /// A program and what its variables mean.

@@ -88,10 +88,10 @@ impl<'a> Search<'a> {
 
     /// Takes what a program proves that no plan costs less than.
     pub(super) fn prove(&mut self, stage: &Stage<'_>, answer: &Answer) {
-        if let Answer::Values {
-            bound: Some(bound), ..
-        } = answer
-        {
+        let (Answer::Values { bound, .. } | Answer::Nothing { bound }) = answer else {
+            return;
+        };
+        if let Some(bound) = bound {
             self.bound = self.bound.max(stage.exposed(*bound));
         }
     }

@@ -44,8 +44,8 @@ pub(super) enum Answer {
     Infeasible,
     /// Nothing was found in the time, or the solver gave up.
     Nothing {
-        /// What it said.
-        reason: String,
+        /// What no solution costs less than, if that much is proven.
+        bound: Option<f64>,
     },
 }
 
@@ -61,6 +61,9 @@ struct Row {
     sum: Sum,
     most: f64,
 }
+
+/// A bound is worth this much time, even where all is spent.
+const RELAXED: Duration = Duration::from_millis(100);
 
 /// Seconds; what is longer cannot be told apart from for ever, and solvers could not count it.
 const LONGEST: f64 = 1e6;
@@ -127,31 +130,23 @@ impl Program {
     /// begin with, if any are known.
     pub(super) fn solve(&self, limit: Duration, start: &[(Var, f64)]) -> Answer {
         let began = Instant::now();
-        let answer = self.ask(limit, start, true);
-        let Answer::Values {
-            values,
-            bound: None,
-            optimal: false,
-        } = answer
-        else {
+        let mut answer = self.ask(limit, start, true);
+        let (Answer::Values { bound, .. } | Answer::Nothing { bound }) = &mut answer else {
             return answer;
         };
-        // Fractions can only be cheaper: the relaxation's optimum is a bound.
-        let left = limit.saturating_sub(began.elapsed()).max(limit / 10);
-        let relaxed = self.ask(left, &[], false);
-        let bound = match relaxed {
-            Answer::Values {
-                bound: Some(bound),
+        if bound.is_none() {
+            // Fractions can only be cheaper: the relaxation's optimum is a bound.
+            let left = limit.saturating_sub(began.elapsed()).max(RELAXED);
+            if let Answer::Values {
+                bound: relaxed,
                 optimal: true,
                 ..
-            } => Some(bound),
-            _ => None,
-        };
-        Answer::Values {
-            values,
-            bound,
-            optimal: false,
+            } = self.ask(left, &[], false)
+            {
+                *bound = relaxed;
+            }
         }
+        answer
     }
 
     fn column(&mut self, most: f64, integer: bool) -> Var {
@@ -212,9 +207,7 @@ impl Program {
                 }
             }
             Err(ResolutionError::Infeasible) => Answer::Infeasible,
-            Err(other) => Answer::Nothing {
-                reason: other.to_string(),
-            },
+            Err(_) => Answer::Nothing { bound: None },
         }
     }
 }

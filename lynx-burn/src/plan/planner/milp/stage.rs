@@ -4,8 +4,9 @@
 //! A label is one list of choices for a layer with its sums; `front` says which are worthwhile.
 //! What a stage costs is linear in which layer has which label, and that is all a MILP needs.
 
-use super::super::front::{Label, Limits, Sum, front};
+use super::super::front::{Limits, front};
 use super::super::problem::StageProblem;
+pub(super) use super::super::sums::{Label, Sum};
 use super::solver::{Program, Var};
 use crate::plan::cluster::Window;
 

@@ -3,6 +3,10 @@ use super::super::super::{
     Heu, LayerGroup, Outcome, Planner, SegmentChoice, StagePlan, StageProblem,
     evaluate_without_budget,
 };
+use super::super::counts::Counts;
+use super::super::positions::Positions;
+use super::super::solver::{Answer, Program};
+use super::super::stage::Stage;
 use super::super::{Checkmate, Opt};
 use super::brute::{every_plan, least_exposed};
 use super::check;
@@ -62,6 +66,39 @@ fn opt_is_the_best_of_all_plans_of_small_stages() {
         }
     }
     assert!(feasible > 2000, "{feasible}");
+}
+
+#[test]
+fn naming_layers_is_exact_and_counting_them_is_a_bound() {
+    let mut dice = Dice(19);
+    let mut reached = 0;
+    for round in 0..300 {
+        let mut problem = small(&mut dice, 6, round % 3);
+        if round % 3 == 0 {
+            problem.windows.b1 = Some(Nanos(dice.below(6)));
+            problem.windows.b2 = Some(Nanos(dice.below(6)));
+            problem.windows.entry = Nanos(dice.below(12));
+        }
+        let plans = every_plan(&problem);
+        let some = &plans[dice.below(plans.len() as u64) as usize];
+        let problem = problem.with_budget(some.1.peak);
+        let best = least_exposed(&problem, &plans).expect("some plan") as u64;
+        let stage = Stage::new(&problem, u64::MAX);
+        let proven = |program: &Program| match program.solve(Duration::from_secs(10), &[]) {
+            Answer::Values {
+                bound: Some(bound),
+                optimal: true,
+                ..
+            } => stage.exposed(bound),
+            other => panic!("{other:?}: {problem:?}"),
+        };
+        let named = proven(&Positions::new(&stage, false).program);
+        assert_eq!(named, best, "{problem:?}");
+        let counted = proven(&Counts::new(&stage, stage.has_best_order()).program);
+        assert!(counted <= best, "{counted} {best} {problem:?}");
+        reached += usize::from(counted == best);
+    }
+    assert!(reached > 200, "{reached}");
 }
 
 #[test]

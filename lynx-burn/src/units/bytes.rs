@@ -1,4 +1,4 @@
-//! Quantities with their unit in the type.
+//! Numbers of bytes.
 
 use std::fmt;
 use std::str::FromStr;
