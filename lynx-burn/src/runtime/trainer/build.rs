@@ -1,6 +1,6 @@
 //! From decisions and a model to stages at work.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -197,7 +197,7 @@ fn refuse_unrepeatable<C: Chain>(
 }
 
 /// Finds parameters that several stages hold, by path, and gives them the first stage's values.
-fn tie<C: Chain>(pieces: &mut [C]) -> Result<BTreeMap<String, Vec<usize>>, BuildError> {
+fn tie<C: Chain>(pieces: &mut [C]) -> Result<BTreeSet<String>, BuildError> {
     let mut holders: BTreeMap<String, Vec<(usize, Vec<usize>)>> = BTreeMap::new();
     for (stage, piece) in pieces.iter().enumerate() {
         for parameter in parameters::list(piece) {
@@ -230,10 +230,7 @@ fn tie<C: Chain>(pieces: &mut [C]) -> Result<BTreeMap<String, Vec<usize>>, Build
             }
         }
     }
-    Ok(holders
-        .into_iter()
-        .map(|(path, stages)| (path, stages.into_iter().map(|(stage, _)| stage).collect()))
-        .collect())
+    Ok(holders.into_keys().collect())
 }
 
 /// The first segment of the chain that has something to learn.

@@ -10,7 +10,7 @@ mod error;
 mod report;
 mod update;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use burn::prelude::*;
@@ -59,8 +59,8 @@ pub struct Trainer<C: Chain> {
     partition: Partition,
     schedule: ScheduleSource,
     mailbox_capacity: usize,
-    /// Parameters on several stages, by path, with those stages.
-    tied: BTreeMap<String, Vec<usize>>,
+    /// Paths of parameters that several stages hold.
+    tied: BTreeSet<String>,
     clip_norm: Option<f64>,
     non_finite: NonFinite,
     observer: Option<Arc<dyn Observer>>,
@@ -106,7 +106,7 @@ impl<C: Chain> Trainer<C> {
 
     /// Paths of parameters that several stages hold and that are kept equal.
     pub fn tied_parameters(&self) -> impl Iterator<Item = &str> {
-        self.tied.keys().map(String::as_str)
+        self.tied.iter().map(String::as_str)
     }
 
     /// One optimizer step: [`backward`](Self::backward), then [`update`](Self::update).

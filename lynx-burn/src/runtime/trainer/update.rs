@@ -80,7 +80,7 @@ impl<C: Chain> Trainer<C> {
         if self.tied.is_empty() {
             return Ok(());
         }
-        let paths: Vec<String> = self.tied.keys().cloned().collect();
+        let paths: Vec<String> = self.tied.iter().cloned().collect();
         let sums = sum_by_path(self.each(move |stage| stage.take_gradients(&paths))?);
         let jobs = (0..self.partition.stages())
             .map(|_| {
