@@ -45,3 +45,5 @@ pub use setup_error::StageSetupError;
 mod brute;
 #[cfg(test)]
 mod heu_tests;
+#[cfg(test)]
+mod search_times;

@@ -1,0 +1,115 @@
+//! How long planning takes for the GPT models. Prints, and asserts nothing: run it by hand with
+//! `cargo test --release --no-default-features --lib search_times -- --ignored --nocapture`.
+
+use std::time::{Duration, Instant};
+
+use super::heu::Heu;
+use super::outcome::{Outcome, Planner};
+use super::plan::Plan;
+use super::setup::Setup;
+use crate::plan::cluster::Cluster;
+use crate::plan::profile::{Gpt, GptSize, ModelProfile};
+
+const PRESETS: [&str; 5] = [
+    "a100-40-nvlink",
+    "a100-40-pcie",
+    "a100-80-nvlink",
+    "h100-nvlink",
+    "ascend-910b",
+];
+
+/// Every combination of a preset, ranks and a size of micro-batch, with a name for it.
+fn profiles(size: &str) -> Vec<(String, Cluster, ModelProfile)> {
+    let mut all = Vec::new();
+    for preset in PRESETS {
+        for ranks in [1, 2, 4, 8] {
+            for sequences in [1, 2, 4] {
+                let cluster: Cluster = preset.parse().unwrap();
+                let mut gpt = Gpt::new(size.parse().unwrap());
+                (gpt.tensor_parallel, gpt.micro_batch) = (ranks, sequences);
+                let Ok(profile) = gpt.profile(&cluster.device) else {
+                    continue;
+                };
+                let name = format!("{size} {preset} tp {ranks} mb {sequences}");
+                all.push((name, cluster, profile));
+            }
+        }
+    }
+    all
+}
+
+fn print(what: &str, mut times: Vec<(Duration, String)>) {
+    times.sort();
+    let (middle, count) = (&times[times.len() / 2], times.len());
+    let over = |limit: u64| {
+        let limit = Duration::from_millis(limit);
+        times.iter().filter(|(time, _)| *time > limit).count()
+    };
+    println!(
+        "{what}: {count} times, median {:?}, over 5/30/50 ms: {}/{}/{}",
+        middle.0,
+        over(5),
+        over(30),
+        over(50)
+    );
+    for (time, name) in times.iter().rev().take(6) {
+        println!("  {time:?} {name}");
+    }
+}
+
+#[test]
+#[ignore = "measures"]
+fn one_stage() {
+    let mut times = Vec::new();
+    let mut sum = [0_usize; 3];
+    for size in GptSize::NAMES {
+        for (name, cluster, profile) in profiles(size) {
+            let stages = 8;
+            let setup = Setup::new(&profile, &cluster, stages, 16);
+            let share = profile.layer_count() / stages;
+            for stage in [0, 1, 4, 7] {
+                let problem = setup.problem(stage, 0..share).unwrap();
+                let began = Instant::now();
+                let outcome = Heu::default().plan(&problem);
+                times.push((began.elapsed(), format!("{name} stage {stage}")));
+                match outcome {
+                    Outcome::Feasible(found) if found.cost.exposed.0 == 0 => sum[0] += 1,
+                    Outcome::Feasible(_) => sum[1] += 1,
+                    _ => sum[2] += 1,
+                }
+            }
+        }
+    }
+    println!("{sum:?} with nothing exposed, something, infeasible");
+    print("one stage of eight", times);
+}
+
+#[test]
+#[ignore = "measures"]
+fn whole_plans() {
+    let mut times = Vec::new();
+    for (name, cluster, profile) in profiles("23b") {
+        for micro_batches in [16, 64] {
+            let setup = Setup::new(&profile, &cluster, 8, micro_batches);
+            let began = Instant::now();
+            let step = Plan::new(&setup, &Heu::default()).map(|plan| plan.step.0);
+            let what = format!("{name} m {micro_batches} {:?}", step.ok());
+            times.push((began.elapsed(), what));
+        }
+    }
+    print("23b on eight stages", times);
+}
+
+#[test]
+#[ignore = "measures"]
+fn many_layers() {
+    let mut times = Vec::new();
+    for (name, cluster, mut profile) in profiles("7b") {
+        profile.layers[0].count = 512;
+        let setup = Setup::new(&profile, &cluster, 64, 128);
+        let began = Instant::now();
+        let step = Plan::new(&setup, &Heu::default()).map(|plan| plan.step.0);
+        times.push((began.elapsed(), format!("{name} {:?}", step.ok())));
+    }
+    print("512 layers on 64 stages", times);
+}
