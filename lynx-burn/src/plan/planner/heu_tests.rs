@@ -8,6 +8,14 @@ use super::plan_error::Violation;
 use super::problem::StageProblem;
 use crate::units::Bytes;
 
+/// Without a limit: the answer is the same however slow the machine is.
+fn heu(two_groups: bool) -> Heu {
+    Heu {
+        two_groups,
+        limit: None,
+    }
+}
+
 /// Budgets below, at and above what plans need.
 fn budgets(dice: &mut Dice, peaks: &[u64]) -> Vec<u64> {
     let least = peaks.iter().min().copied().unwrap_or(0);
@@ -17,10 +25,9 @@ fn budgets(dice: &mut Dice, peaks: &[u64]) -> Vec<u64> {
 }
 
 fn agree(problem: &StageProblem, two_groups: bool, plans: &[Cost], what: &str) {
-    let heu = Heu { two_groups };
     let fitting = plans.iter().filter(|cost| cost.peak <= problem.budget);
     let best = fitting.map(|cost| cost.rank(problem)).min();
-    match (heu.plan(problem), best) {
+    match (heu(two_groups).plan(problem), best) {
         (Outcome::Feasible(found), Some(best)) => {
             assert_eq!(
                 found.cost.rank(problem),
@@ -63,7 +70,7 @@ fn sweep(cases: u64, sizes: &[(usize, usize)], two_groups: bool) -> usize {
             problem.budget = Bytes(budget);
             agree(&problem, two_groups, &plans, &format!("case {case}"));
             instances += 1;
-            let Outcome::Feasible(found) = (Heu { two_groups }).plan(&problem) else {
+            let Outcome::Feasible(found) = heu(two_groups).plan(&problem) else {
                 continue;
             };
             let exposed = found.cost.exposed_step(&problem);
@@ -111,7 +118,7 @@ fn two_groups_are_never_worse_than_one() {
         let mut problem = problem(&mut dice, 5, 5);
         problem.layers = 1 + dice.below(9) as usize;
         problem.budget = Bytes(dice.below(900));
-        let plan = |two_groups| Heu { two_groups }.plan(&problem);
+        let plan = |two_groups| heu(two_groups).plan(&problem);
         let (one, two) = (plan(false), plan(true));
         let Some(one) = one.feasible() else { continue };
         let two = two.feasible().unwrap();

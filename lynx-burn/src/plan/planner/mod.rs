@@ -13,6 +13,7 @@ mod evaluate;
 mod front;
 mod heu;
 mod layer;
+mod measure;
 mod milp;
 mod min_max;
 mod outcome;
@@ -24,6 +25,8 @@ mod plan_policy;
 mod problem;
 mod setup;
 mod setup_error;
+mod skyline;
+mod space;
 mod stage_sum;
 mod sums;
 

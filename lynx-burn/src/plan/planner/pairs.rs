@@ -3,9 +3,12 @@
 //! Sorted so that a search can stop early. What is looked for, and within which limits, is for
 //! `heu` to say.
 
+use std::time::Instant;
+
 use super::choice::{LayerGroup, StagePlan};
 use super::front::{Limits, front};
 use super::problem::StageProblem;
+use super::space::Space;
 use super::stage_sum::{Rank, StageSum};
 use super::sums::{Label, Sum};
 
@@ -17,21 +20,37 @@ pub(super) struct Best {
     pair: (usize, Label, Label),
 }
 
-/// Labels in some order, with the bytes that one layer holds and the least of them up to there.
+/// A label, the bytes of one such layer and the least of all labels up to here, and what a peak
+/// has beside the layers' bytes if the last layers are like this.
+struct Entry {
+    label: Label,
+    bytes: u64,
+    until: u64,
+    tail: u64,
+}
+
+/// Labels for some group; none where no group needs them.
+#[derive(Default)]
 struct Sorted {
-    labels: Vec<(Label, u64, u64)>,
+    entries: Vec<Entry>,
 }
 
 pub(super) struct Fronts {
     any: Sorted,
     /// For a last group of one layer.
     alone: Sorted,
+    /// Whether no label is missing that matters.
+    pub(super) complete: bool,
 }
 
 pub(super) struct Search<'a> {
     problem: &'a StageProblem,
     two_groups: bool,
     sum: StageSum<'a>,
+    any: Space,
+    alone: Option<Space>,
+    /// When to give up.
+    until: Option<Instant>,
 }
 
 impl Sorted {
@@ -40,23 +59,28 @@ impl Sorted {
         sum: &StageSum<'_>,
         key: impl Fn(&Label, u64) -> (u64, u64),
     ) -> Self {
-        let mut labels: Vec<_> = labels
+        let mut entries: Vec<_> = labels
             .into_iter()
-            .map(|label| (label, sum.bytes_of(&label), 0))
+            .map(|label| Entry {
+                bytes: sum.bytes_of(&label),
+                until: 0,
+                tail: sum.tail(&label),
+                label,
+            })
             .collect();
-        labels.sort_by_key(|(label, bytes, _)| key(label, *bytes));
+        entries.sort_by_key(|entry| key(&entry.label, entry.bytes));
         let mut least = u64::MAX;
-        for (_, bytes, until) in &mut labels {
-            least = least.min(*bytes);
-            *until = least;
+        for entry in &mut entries {
+            least = least.min(entry.bytes);
+            entry.until = least;
         }
-        Self { labels }
+        Self { entries }
     }
 
     /// From the first label on that holds no more than this.
-    fn within(&self, bytes: u64) -> &[(Label, u64, u64)] {
-        let start = self.labels.partition_point(|(_, _, until)| *until > bytes);
-        &self.labels[start..]
+    fn within(&self, bytes: u64) -> &[Entry] {
+        let start = self.entries.partition_point(|entry| entry.until > bytes);
+        &self.entries[start..]
     }
 }
 
@@ -67,62 +91,78 @@ impl Fronts {
     }
 
     /// Without a first group one label stands for it and does not matter.
-    fn first(&self, layers: usize, rest: usize) -> &[(Label, u64, u64)] {
+    fn first(&self, layers: usize, rest: usize) -> &[Entry] {
         match layers {
             0 => {
-                let labels = &self.last(rest).labels;
-                &labels[..labels.len().min(1)]
+                let entries = &self.last(rest).entries;
+                &entries[..entries.len().min(1)]
             }
-            _ => &self.any.labels,
+            _ => &self.any.entries,
         }
     }
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(problem: &'a StageProblem, two_groups: bool) -> Self {
+    pub(super) fn new(
+        problem: &'a StageProblem,
+        (two_groups, windows): (bool, bool),
+        until: Option<Instant>,
+    ) -> Self {
+        let sum = StageSum::new(problem);
+        let alone = two_groups || problem.layers == 1;
         Self {
             problem,
             two_groups,
-            sum: StageSum::new(problem),
+            any: Space::new(&sum, false, windows),
+            alone: alone.then(|| Space::new(&sum, true, windows)),
+            sum,
+            until,
         }
     }
 
-    /// See [`StageSum::others`].
-    pub(super) fn others(&self) -> (u64, Sum) {
-        self.sum.others()
+    /// The least peak that is not impossible at first sight.
+    pub(super) fn floor(&self) -> u64 {
+        let layers = self.any.least_bytes() * self.problem.layers as u64;
+        self.sum.base() + self.sum.least_tail() + layers
     }
 
-    /// The labels within these limits, by time.
-    pub(super) fn fronts(&self, exposed: u64, bytes: u64, width: usize) -> Fronts {
+    /// The labels for plans that expose no more than this and peak no higher, by time; `None` if
+    /// there was no time.
+    pub(super) fn fronts(&self, exposed: u64, peak: u64, width: usize) -> Option<Fronts> {
         let by_time = |label: &Label, bytes| (label.get(Sum::Exposed), bytes);
+        self.sorted_fronts(exposed, peak, width, by_time)
+    }
+
+    fn sorted_fronts(
+        &self,
+        exposed: u64,
+        peak: u64,
+        width: usize,
+        key: impl Fn(&Label, u64) -> (u64, u64),
+    ) -> Option<Fronts> {
+        let others = self.floor() - self.any.least_bytes();
         let limits = Limits {
-            alone: false,
             exposed,
-            bytes,
-            others: self.sum.others(),
-            windows: true,
+            bytes: peak.saturating_sub(others),
             width,
+            until: self.until,
         };
-        self.sorted_fronts(limits, by_time)
-    }
-
-    /// Recompute in a window holds no less than exposed recompute, but for one case: it can feed
-    /// the second half of a layer if no collective lies between the halves.
-    pub(super) fn windows_can_save(&self) -> bool {
-        let problem = self.problem;
-        problem.split < problem.segments.len()
-            && problem.segments[problem.split - 1].collective.is_none()
-    }
-
-    fn sorted_fronts(&self, limits: Limits, key: impl Fn(&Label, u64) -> (u64, u64)) -> Fronts {
-        let of = |alone| {
-            let limits = Limits { alone, ..limits };
-            Sorted::new(front(self.problem, &limits), &self.sum, &key)
+        let mut complete = true;
+        let mut of = |space: &Space| {
+            let found = front(space, &limits)?;
+            complete &= found.complete;
+            Some(Sorted::new(found.labels, &self.sum, &key))
         };
-        Fronts {
-            any: of(false),
-            alone: of(true),
-        }
+        let any = match self.problem.layers {
+            1 => Sorted::default(),
+            _ => of(&self.any)?,
+        };
+        let alone = self.alone.as_ref().map_or(Some(Sorted::default()), of)?;
+        Some(Fronts {
+            any,
+            alone,
+            complete,
+        })
     }
 
     /// The sizes of the first group that are tried; zero means that there is only one.
@@ -135,78 +175,84 @@ impl<'a> Search<'a> {
         0..end
     }
 
-    /// The best pair within the budget, or the known one if none is better.
-    pub(super) fn best(&self, fronts: &Fronts, known: Option<Best>) -> Option<Best> {
+    pub(super) fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() > until)
+    }
+
+    /// The best pair within the budget, or the known one if none is better; whether there was
+    /// time to look at all.
+    pub(super) fn best(&self, fronts: &Fronts, known: Option<Best>) -> (Option<Best>, bool) {
         let mut best = known;
-        let Some(budget) = self.problem.budget.0.checked_sub(self.problem.fixed.0) else {
-            return best;
-        };
+        let budget = self.problem.budget.0;
         for size in self.sizes() {
             let rest = self.problem.layers - size;
-            for (first, bytes, _) in fronts.first(size, rest) {
-                let exposed_first = first.get(Sum::Exposed) * size as u64;
+            let base = self.sum.base();
+            for first in fronts.first(size, rest) {
+                if self.is_late() {
+                    return (best, false);
+                }
+                let exposed_first = first.label.get(Sum::Exposed) * size as u64;
                 if best.is_some_and(|b| exposed_first > b.rank.0) {
                     break;
                 }
-                let bytes_first = bytes * size as u64;
-                let Some(left) = budget.checked_sub(bytes_first) else {
+                let own = base + first.bytes * size as u64;
+                let Some(left) = budget.checked_sub(own) else {
                     continue;
                 };
-                for (second, bytes, _) in fronts.last(rest).within(left / rest as u64) {
-                    let exposed = exposed_first + second.get(Sum::Exposed) * rest as u64;
-                    let peak = bytes_first + bytes * rest as u64 + self.problem.fixed.0;
+                for second in fronts.last(rest).within(left / rest as u64) {
+                    let exposed = exposed_first + second.label.get(Sum::Exposed) * rest as u64;
+                    let layers = own + second.bytes * rest as u64;
                     // By time, then bytes: all that follow are no better than this.
-                    if best.is_some_and(|b| (exposed, peak) > (b.rank.0, b.rank.1)) {
+                    if best.is_some_and(|b| (exposed, layers) > (b.rank.0, b.rank.1)) {
                         break;
                     }
-                    if peak > self.problem.budget.0 {
+                    let peak = layers + second.tail;
+                    if peak > budget || best.is_some_and(|b| (exposed, peak) > (b.rank.0, b.rank.1))
+                    {
                         continue;
                     }
-                    let pair = (size, *first, *second);
-                    let Some(rank) = self.sum.rank(size, first, second) else {
-                        continue;
-                    };
-                    if rank.1 <= self.problem.budget.0 && best.is_none_or(|b| rank < b.rank) {
+                    let rank = self.sum.rank(size, &first.label, &second.label);
+                    let Some(rank) = rank else { continue };
+                    if rank.1 <= budget && best.is_none_or(|b| rank < b.rank) {
+                        let pair = (size, first.label, second.label);
                         best = Some(Best { rank, pair });
                     }
                 }
             }
         }
-        best
+        (best, true)
     }
 
-    /// The pair that holds least.
-    pub(super) fn thriftiest(
-        &self,
-        bytes: u64,
-        windows: bool,
-        known: Option<Best>,
-    ) -> Option<Best> {
+    /// The pair that holds least, if it holds less than the known one; whether there was time to
+    /// look at all.
+    pub(super) fn thriftiest(&self, width: usize, known: Option<Best>) -> (Option<Best>, bool) {
         let by_bytes = |label: &Label, bytes| (bytes, label.get(Sum::Exposed));
-        let limits = Limits {
-            alone: false,
-            exposed: u64::MAX,
-            bytes,
-            others: self.sum.others(),
-            windows,
-            width: usize::MAX,
-        };
-        let fronts = self.sorted_fronts(limits, by_bytes);
         let mut best = known;
+        let most = best.map_or(u64::MAX, |best| best.rank.1);
+        let Some(fronts) = self.sorted_fronts(u64::MAX, most, width, by_bytes) else {
+            return (best, false);
+        };
         let key = |rank: Rank| (rank.1, rank.0, rank.2);
         for size in self.sizes() {
             let rest = self.problem.layers - size;
-            for (first, bytes, _) in fronts.first(size, rest) {
-                let own = self.problem.fixed.0 + bytes * size as u64;
+            for first in fronts.first(size, rest) {
+                if best.is_some() && self.is_late() {
+                    return (best, false);
+                }
+                let own = self.sum.base() + first.bytes * size as u64;
                 if best.is_some_and(|b| own > b.rank.1) {
                     break;
                 }
-                for (second, bytes, _) in &fronts.last(rest).labels {
-                    if best.is_some_and(|b| own + bytes * rest as u64 > b.rank.1) {
+                for second in &fronts.last(rest).entries {
+                    let layers = own + second.bytes * rest as u64;
+                    if best.is_some_and(|b| layers > b.rank.1) {
                         break;
                     }
-                    let pair = (size, *first, *second);
-                    if let Some(rank) = self.sum.rank(size, first, second)
+                    if best.is_some_and(|b| layers + second.tail > b.rank.1) {
+                        continue;
+                    }
+                    let pair = (size, first.label, second.label);
+                    if let Some(rank) = self.sum.rank(size, &first.label, &second.label)
                         && best.is_none_or(|b| key(rank) < key(b.rank))
                     {
                         best = Some(Best { rank, pair });
@@ -214,7 +260,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        best
+        (best, fronts.complete)
     }
 
     pub(super) fn write(&self, best: &Best) -> StagePlan {

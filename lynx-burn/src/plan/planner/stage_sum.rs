@@ -26,11 +26,11 @@ struct Rooms {
 }
 
 /// Which sums hold in a part of the step, and how many micro-batches are in flight.
-struct Moments {
-    others: u64,
-    all: Sum,
-    first: Sum,
-    second: Sum,
+pub(super) struct Moments {
+    pub(super) others: u64,
+    pub(super) all: Sum,
+    pub(super) first: Sum,
+    pub(super) second: Sum,
 }
 
 impl<'a> StageSum<'a> {
@@ -71,6 +71,39 @@ impl<'a> StageSum<'a> {
                 bubble: bubble.then(|| room(Window::Bubble)),
             },
         }
+    }
+
+    pub(super) fn problem(&self) -> &'a StageProblem {
+        self.problem
+    }
+
+    pub(super) fn modes(&self) -> &[Moments] {
+        &self.modes
+    }
+
+    /// What every peak has beside the layers' bytes ([`StageSum::bytes_of`]) and a
+    /// [`StageSum::tail`].
+    pub(super) fn base(&self) -> u64 {
+        let (before, after) = (self.problem.before, self.problem.after);
+        let ends = before.tape.0 + after.tape.0;
+        self.problem.fixed.0 + self.others().0 * ends + before.tape.0
+    }
+
+    /// What a peak has beside at least, if the last layers are like this: the backward of the
+    /// head and that of the last layer see all of `base` and the layers' bytes.
+    pub(super) fn tail(&self, label: &Label) -> u64 {
+        let after = self.problem.after;
+        let last = self.modes.first().map_or(0, |mode| {
+            let first = label.get(mode.first) + label.get(Sum::EarlyBytes);
+            let at = first.max(label.get(mode.second));
+            at.saturating_sub(label.get(mode.all))
+        });
+        (last + self.workspace).max(after.tape.0 + after.workspace.0)
+    }
+
+    pub(super) fn least_tail(&self) -> u64 {
+        let after = self.problem.after;
+        self.workspace.max(after.tape.0 + after.workspace.0)
     }
 
     /// The rank of `size` layers of the first kind and the rest of the second; `None` if windows

@@ -10,7 +10,7 @@ use super::problem::StageProblem;
 use crate::plan::cluster::Window;
 
 /// The sums over the segments of a layer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sum {
     /// Exposed time of all backwards of a step.
     Exposed,

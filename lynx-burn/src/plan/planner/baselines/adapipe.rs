@@ -13,7 +13,7 @@ use super::best_of;
 use super::skyline::{State, hull, least_time, undominated};
 use crate::plan::planner::choice::{LayerGroup, SegmentChoice, StagePlan};
 use crate::plan::planner::evaluate::evaluate;
-use crate::plan::planner::heu;
+use crate::plan::planner::heu::{self, Heu};
 use crate::plan::planner::layer::{LayerBytes, Mode};
 use crate::plan::planner::outcome::{Outcome, Planner};
 use crate::plan::planner::problem::StageProblem;
@@ -48,7 +48,8 @@ impl Planner for AdaPipe {
         }
         let problem = problem.without_windows();
         // Two groups: a start, and the answer where nothing fits or layers are cut too finely.
-        let start = heu::solve(&problem, true);
+        let until = began.checked_add(Heu::LIMIT);
+        let (start, _) = heu::solve(&problem, true, until);
         if problem.segments.len() > MOST_SEGMENTS {
             return Outcome::of(&problem, start, false, began);
         }

@@ -49,7 +49,9 @@ impl Planner for Checkmate {
 }
 
 fn solve(problem: &StageProblem, search: &mut Search<'_>) {
-    let stage = Stage::new(problem, search.most());
+    let Some(stage) = Stage::new(problem, search.most(), search.until()) else {
+        return;
+    };
     let segments = problem.segments.len();
     let mut counts = Counts::new(&stage, true);
     let answer = counts.program.solve(search.left(), &[]);

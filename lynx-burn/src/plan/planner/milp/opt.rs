@@ -51,7 +51,9 @@ impl Planner for Opt {
 }
 
 fn solve(problem: &StageProblem, search: &mut Search<'_>) {
-    let stage = Stage::new(problem, search.most());
+    let Some(stage) = Stage::new(problem, search.most(), search.until()) else {
+        return;
+    };
     let segments = problem.segments.len();
     let counts = Counts::new(&stage, stage.has_best_order());
     let answer = counts.program.solve(search.left() / 4, &[]);

@@ -53,6 +53,11 @@ impl<'a> Search<'a> {
         self.limit.saturating_sub(self.began.elapsed())
     }
 
+    /// When the time is up, if ever.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.began.checked_add(self.limit)
+    }
+
     /// All of the time.
     pub(super) fn limit(&self) -> Duration {
         self.limit

@@ -4,8 +4,12 @@
 //! A label is one list of choices for a layer with its sums; `front` says which are worthwhile.
 //! What a stage costs is linear in which layer has which label, and that is all a MILP needs.
 
+use std::time::Instant;
+
 use super::super::front::{Limits, front};
 use super::super::problem::StageProblem;
+use super::super::space::Space;
+use super::super::stage_sum::StageSum;
 pub(super) use super::super::sums::{Label, Sum};
 use super::solver::{Program, Var};
 use crate::plan::cluster::Window;
@@ -40,33 +44,37 @@ pub(super) struct Moments {
 pub(super) type Uses<'a> = Vec<(Var, &'a Label)>;
 
 impl<'a> Stage<'a> {
-    /// No label whose own exposed time exceeds `exposed` is looked at.
-    pub(super) fn new(problem: &'a StageProblem, exposed: u64) -> Self {
+    /// No label whose own exposed time exceeds `exposed` is looked at. `None` if the labels are not
+    /// found in time.
+    pub(super) fn new(
+        problem: &'a StageProblem,
+        exposed: u64,
+        until: Option<Instant>,
+    ) -> Option<Self> {
+        let sum = StageSum::new(problem);
         let of = |alone| {
             let limits = Limits {
-                alone,
                 exposed,
                 bytes: u64::MAX,
-                others: (0, Sum::Before),
-                windows: true,
                 width: usize::MAX,
+                until,
             };
-            front(problem, &limits)
+            front(&Space::new(&sum, alone, true), &limits).map(|front| front.labels)
         };
         let any = if problem.layers > 1 {
-            of(false)
+            of(false)?
         } else {
             Vec::new()
         };
         let times = problem.segments.iter().map(|segment| segment.recompute.0);
         let longest = times.max().unwrap_or(0).max(1) as f64;
-        Self {
+        Some(Self {
             problem,
             any,
-            last: of(true),
+            last: of(true)?,
             modes: modes(problem),
             cost: longest * problem.micro_batches() as f64 / 10.0,
-        }
+        })
     }
 
     /// Whether there is a best order of the layers before the last, as far as their bytes go: the

@@ -83,7 +83,7 @@ fn naming_layers_is_exact_and_counting_them_is_a_bound() {
         let some = &plans[dice.below(plans.len() as u64) as usize];
         let problem = problem.with_budget(some.1.peak);
         let best = least_exposed(&problem, &plans).expect("some plan") as u64;
-        let stage = Stage::new(&problem, u64::MAX);
+        let stage = Stage::new(&problem, u64::MAX, None).unwrap();
         let proven = |program: &Program| match program.solve(Duration::from_secs(10), &[]) {
             Answer::Values {
                 bound: Some(bound),
