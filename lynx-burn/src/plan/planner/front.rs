@@ -2,24 +2,25 @@
 //!
 //! A layer's choices that are no less in any measure than other choices can be forgotten. The
 //! measures are built segment by segment, and beginnings are compared in the same way: one is
-//! superfluous if another is no more, even after what it can cost more to go on from the other's
-//! last choice.
+//! superfluous if another is no more, and going on from the other's last choice is none either.
 
 use std::time::Instant;
 
-use super::skyline::Skyline;
-use super::space::Space;
+use super::skyline::{Skyline, Tag};
+use super::space::{Guide, Space, pair};
 use super::sums::{ALL, Label};
 
 /// The limits within which choices are looked for.
 #[derive(Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct Limits<'a> {
     /// Exposed time of a step that is known to be reached.
     pub(super) exposed: u64,
     /// The most bytes of all micro-batches in flight.
     pub(super) bytes: u64,
     /// The most beginnings to follow, where the best need not be found.
     pub(super) width: usize,
+    /// What choices cost, and how much more than the least they may.
+    pub(super) guide: Option<(&'a Guide, f64)>,
     /// When to give up.
     pub(super) until: Option<Instant>,
 }
@@ -31,7 +32,7 @@ pub(super) struct Front {
 }
 
 /// The labels that no other makes superfluous; `None` if there was no time.
-pub(super) fn front(space: &Space, limits: &Limits) -> Option<Front> {
+pub(super) fn front(space: &Space, limits: &Limits<'_>) -> Option<Front> {
     let mut most: Vec<u64> = space.measures.iter().map(|measure| measure.most).collect();
     (most[0], most[1]) = (limits.exposed, limits.bytes);
     let mut beginnings = Skyline::start(most.len());
@@ -47,24 +48,36 @@ pub(super) fn front(space: &Space, limits: &Limits) -> Option<Front> {
             .map_or(&none, |next| &next.rest);
         let mut next = Skyline::new(most.len());
         for &own in &space.usable {
-            for (choices, last, key) in beginnings.iter() {
-                let choices = choices | ((own as u128) << (4 * segment));
-                let added = step.key(last, own);
+            for (tag, key) in beginnings.iter() {
+                let before = tag.last;
+                let added = step.key(before, own);
                 if key[1] + added[1] + rest[own] > limits.bytes {
                     continue;
                 }
-                next.push_if(choices, own, |at| {
+                let mut tag = Tag {
+                    choices: tag.choices | ((own as u128) << (4 * segment)),
+                    last: own,
+                    ..*tag
+                };
+                if let Some((guide, gap)) = limits.guide {
+                    tag.cost += guide.costs[segment][pair(before, own)];
+                    tag.whole = tag.cost + guide.rest[segment + 1][own];
+                    if tag.whole - guide.least > gap {
+                        continue;
+                    }
+                }
+                next.push_if(tag, |at| {
                     let value = key[at] + added[at];
                     (value <= most[at]).then(|| value.max(slack[at]))
                 });
             }
         }
-        beginnings = next.undominated(&step.penalty, limits.until)?;
+        beginnings = next.undominated(&step.covers, limits.until)?;
         complete &= !beginnings.narrow(limits.width);
     }
     let labels = beginnings
         .iter()
-        .map(|(choices, _, _)| space.label(choices));
+        .map(|(tag, _)| space.label(tag.choices));
     Some(Front {
         labels: labels.collect(),
         complete,

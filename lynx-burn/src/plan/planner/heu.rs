@@ -58,7 +58,7 @@ impl Planner for Heu {
 }
 
 /// How many beginnings the first search follows, and how many times as many each one after it.
-const FIRST_WIDTH: usize = 8;
+const FIRST_WIDTH: usize = 16;
 const WIDER: usize = 8;
 
 /// The best plan within the budget or, if there is none, the thriftiest; whether that is sure.
@@ -86,24 +86,45 @@ pub(super) fn solve(
     (plan, exact && sure)
 }
 
-/// Quick looks at few choices tell what need not be exceeded when looking at more.
+/// Quick looks at few choices tell what need not be exceeded when looking at more. Most stages can
+/// hide all recompute: plans that expose nothing are fewer, so they are looked for by themselves.
 fn search_wider(search: &Search<'_>, budget: u64) -> (Option<Best>, bool) {
     let mut best: Option<Best> = None;
+    let mut hidden = search.prices(0, budget);
+    let mut exposed = None;
+    let mut can_hide = search.can_reach(&hidden, 0, budget);
     let mut width = FIRST_WIDTH;
     loop {
-        let (exposed, peak) = match best {
-            // Where nothing need be exposed, more bytes than known are of no use either.
-            Some(best) if best.rank.0 == 0 => (0, best.rank.1),
-            Some(best) => (best.rank.0, budget),
-            None => (u64::MAX, budget),
-        };
-        let Some(fronts) = search.fronts(exposed, peak, width) else {
-            return (best, false);
-        };
-        let (better, all) = search.best(&fronts, best);
-        best = better;
-        if !all || fronts.complete {
-            return (best, all);
+        let is_hidden = |best: &Option<Best>| best.is_some_and(|best| best.rank.0 == 0);
+        if can_hide {
+            let peak = best.filter(|b| b.rank.0 == 0).map_or(budget, |b| b.rank.1);
+            let gap = search.gap(&hidden, 0, peak);
+            let (all, late);
+            (best, all, late) = search.pass((0, peak), width, (&hidden, gap), best);
+            if late || all && is_hidden(&best) {
+                return (best, !late);
+            }
+            can_hide = !all;
+        }
+        if !is_hidden(&best) {
+            let most = best.map_or(u64::MAX, |best| best.rank.0);
+            // Only prices that prove something are a better guide.
+            let priced = match &exposed {
+                Some(prices) => (prices, search.gap(prices, most, budget)),
+                None => (&hidden, f64::INFINITY),
+            };
+            let known = best.map(|best| best.rank.0);
+            let (all, late);
+            (best, all, late) = search.pass((most, budget), width, priced, best);
+            if late || all {
+                return (best, !late);
+            }
+            if exposed.is_none() && !is_hidden(&best) && known.is_some() {
+                exposed = Some(search.prices(most, budget)).filter(|prices| prices.bound > 0.0);
+            }
+        } else if width == FIRST_WIDTH {
+            let peak = best.map_or(budget, |best| best.rank.1);
+            hidden = search.prices(0, peak);
         }
         width = width.saturating_mul(WIDER);
     }

@@ -22,6 +22,7 @@ mod partition;
 mod plan;
 mod plan_error;
 mod plan_policy;
+mod prices;
 mod problem;
 mod setup;
 mod setup_error;

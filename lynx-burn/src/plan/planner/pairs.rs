@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use super::choice::{LayerGroup, StagePlan};
 use super::front::{Limits, front};
+use super::prices::{Aim, Prices, prices};
 use super::problem::StageProblem;
-use super::space::Space;
+use super::space::{Guide, Space};
 use super::stage_sum::{Rank, StageSum};
 use super::sums::{Label, Sum};
 
@@ -48,7 +49,7 @@ pub(super) struct Search<'a> {
     two_groups: bool,
     sum: StageSum<'a>,
     any: Space,
-    alone: Option<Space>,
+    alone: Space,
     /// When to give up.
     until: Option<Instant>,
 }
@@ -85,6 +86,7 @@ impl Sorted {
 }
 
 impl Fronts {
+
     /// The labels for a last group of this many layers.
     fn last(&self, layers: usize) -> &Sorted {
         if layers == 1 { &self.alone } else { &self.any }
@@ -109,12 +111,11 @@ impl<'a> Search<'a> {
         until: Option<Instant>,
     ) -> Self {
         let sum = StageSum::new(problem);
-        let alone = two_groups || problem.layers == 1;
         Self {
             problem,
             two_groups,
             any: Space::new(&sum, false, windows),
-            alone: alone.then(|| Space::new(&sum, true, windows)),
+            alone: Space::new(&sum, true, windows),
             sum,
             until,
         }
@@ -126,18 +127,56 @@ impl<'a> Search<'a> {
         self.sum.base() + self.sum.least_tail() + layers
     }
 
-    /// The labels for plans that expose no more than this and peak no higher, by time; `None` if
-    /// there was no time.
-    pub(super) fn fronts(&self, exposed: u64, peak: u64, width: usize) -> Option<Fronts> {
+    /// Prices for plans that are to be better than one that exposes so much within this peak.
+    pub(super) fn prices(&self, exposed: u64, peak: u64) -> Prices {
+        let bytes = peak.saturating_sub(self.sum.base() + self.sum.least_tail());
+        let (aim, known) = match exposed {
+            0 => (Aim::Bytes, bytes),
+            _ => (Aim::Time { bytes }, exposed),
+        };
+        prices(&self.sum, (&self.any, &self.alone), aim, known as f64)
+    }
+
+    /// How much dearer than the cheapest a layer of a plan can be that is no worse than known.
+    pub(super) fn gap(&self, prices: &Prices, exposed: u64, peak: u64) -> f64 {
+        let known = match exposed {
+            0 => peak.saturating_sub(self.sum.base() + self.sum.least_tail()),
+            _ => exposed,
+        };
+        // Sums of floating-point numbers are not exact.
+        let known = known as f64;
+        let summed = known + self.problem.layers as f64 * prices.any.least.max(prices.alone.least);
+        known - prices.bound + summed * 1e-9 + 1.0
+    }
+
+    /// Whether a plan may exist that exposes no more than this and peaks no higher.
+    pub(super) fn can_reach(&self, prices: &Prices, exposed: u64, peak: u64) -> bool {
+        self.gap(prices, exposed, peak) >= 0.0
+    }
+
+    /// Looks for better plans than the known one among those that expose no more than this and
+    /// peak no higher. Also tells whether there is none that is better still, and whether there
+    /// was no time.
+    pub(super) fn pass(
+        &self,
+        (exposed, peak): (u64, u64),
+        width: usize,
+        prices: (&Prices, f64),
+        known: Option<Best>,
+    ) -> (Option<Best>, bool, bool) {
         let by_time = |label: &Label, bytes| (label.get(Sum::Exposed), bytes);
-        self.sorted_fronts(exposed, peak, width, by_time)
+        let Some(fronts) = self.sorted_fronts((exposed, peak), width, Some(prices), by_time) else {
+            return (known, false, true);
+        };
+        let (best, done) = self.best(&fronts, known);
+        (best, fronts.complete && done, !done)
     }
 
     fn sorted_fronts(
         &self,
-        exposed: u64,
-        peak: u64,
+        (exposed, peak): (u64, u64),
         width: usize,
+        prices: Option<(&Prices, f64)>,
         key: impl Fn(&Label, u64) -> (u64, u64),
     ) -> Option<Fronts> {
         let others = self.floor() - self.any.least_bytes();
@@ -145,19 +184,25 @@ impl<'a> Search<'a> {
             exposed,
             bytes: peak.saturating_sub(others),
             width,
+            guide: None,
             until: self.until,
         };
         let mut complete = true;
-        let mut of = |space: &Space| {
-            let found = front(space, &limits)?;
+        let mut of = |space: &Space, guide: Option<&Guide>| {
+            let guide = guide.and_then(|guide| Some((guide, prices?.1)));
+            let found = front(space, &Limits { guide, ..limits })?;
             complete &= found.complete;
             Some(Sorted::new(found.labels, &self.sum, &key))
         };
         let any = match self.problem.layers {
             1 => Sorted::default(),
-            _ => of(&self.any)?,
+            _ => of(&self.any, prices.map(|(p, _)| &p.any))?,
         };
-        let alone = self.alone.as_ref().map_or(Some(Sorted::default()), of)?;
+        let alone = if self.two_groups || self.problem.layers == 1 {
+            of(&self.alone, prices.map(|(p, _)| &p.alone))?
+        } else {
+            Sorted::default()
+        };
         Some(Fronts {
             any,
             alone,
@@ -181,7 +226,7 @@ impl<'a> Search<'a> {
 
     /// The best pair within the budget, or the known one if none is better; whether there was
     /// time to look at all.
-    pub(super) fn best(&self, fronts: &Fronts, known: Option<Best>) -> (Option<Best>, bool) {
+    fn best(&self, fronts: &Fronts, known: Option<Best>) -> (Option<Best>, bool) {
         let mut best = known;
         let budget = self.problem.budget.0;
         for size in self.sizes() {
@@ -229,7 +274,7 @@ impl<'a> Search<'a> {
         let by_bytes = |label: &Label, bytes| (bytes, label.get(Sum::Exposed));
         let mut best = known;
         let most = best.map_or(u64::MAX, |best| best.rank.1);
-        let Some(fronts) = self.sorted_fronts(u64::MAX, most, width, by_bytes) else {
+        let Some(fronts) = self.sorted_fronts((u64::MAX, most), width, None, by_bytes) else {
             return (best, false);
         };
         let key = |rank: Rank| (rank.1, rank.0, rank.2);

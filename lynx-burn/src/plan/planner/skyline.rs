@@ -7,12 +7,24 @@ use std::time::Instant;
 
 use super::space::pair;
 
+/// Where a vector is from.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Tag {
+    /// Four bits for each segment.
+    pub(super) choices: u128,
+    /// The place of the last choice in [`ALL`](super::sums::ALL).
+    pub(super) last: usize,
+    /// What they cost at some prices.
+    pub(super) cost: f64,
+    /// The same with the cheapest end.
+    pub(super) whole: f64,
+}
+
 /// The choices of some first segments, and their measures.
 pub(super) struct Skyline {
     /// How many numbers each has.
     stride: usize,
-    /// Four bits for each segment, and the place of the last choice in [`ALL`].
-    tags: Vec<(u128, usize)>,
+    tags: Vec<Tag>,
     keys: Vec<u64>,
 }
 
@@ -29,7 +41,7 @@ impl Skyline {
     pub(super) fn start(stride: usize) -> Self {
         Self {
             stride,
-            tags: vec![(0, 0)],
+            tags: vec![Tag::default()],
             keys: vec![0; stride],
         }
     }
@@ -38,18 +50,12 @@ impl Skyline {
         &self.keys[index * self.stride..(index + 1) * self.stride]
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u128, usize, &[u64])> {
-        let tags = self.tags.iter().zip(self.keys.chunks_exact(self.stride));
-        tags.map(|(&(choices, last), key)| (choices, last, key))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Tag, &[u64])> {
+        self.tags.iter().zip(self.keys.chunks_exact(self.stride))
     }
 
     /// Adds one whose numbers are all there.
-    pub(super) fn push_if(
-        &mut self,
-        choices: u128,
-        last: usize,
-        number: impl Fn(usize) -> Option<u64>,
-    ) {
+    pub(super) fn push_if(&mut self, tag: Tag, number: impl Fn(usize) -> Option<u64>) {
         let start = self.keys.len();
         for at in 0..self.stride {
             match number(at) {
@@ -57,13 +63,12 @@ impl Skyline {
                 None => return self.keys.truncate(start),
             }
         }
-        self.tags.push((choices, last));
+        self.tags.push(tag);
     }
 
-    /// Those that no other makes superfluous, even with the `penalty` for going on from the
-    /// other's last choice (by both places in [`ALL`]; empty for none). `None` if there was no
-    /// time.
-    pub(super) fn undominated(&self, penalty: &[Vec<u64>], until: Option<Instant>) -> Option<Self> {
+    /// Those that no other makes superfluous. `covers` tells, by both last choices ([`pair`]),
+    /// whether to go on from one never adds more than from another. `None` if there was no time.
+    pub(super) fn undominated(&self, covers: &[bool], until: Option<Instant>) -> Option<Self> {
         let mut order: Vec<usize> = (0..self.tags.len()).collect();
         // Sorted by all numbers: one can only be superfluous because of one before it.
         order.sort_unstable_by(|&a, &b| self.key(a).cmp(self.key(b)));
@@ -72,15 +77,10 @@ impl Skyline {
             if done % 64 == 0 && until.is_some_and(|until| Instant::now() > until) {
                 return None;
             }
-            let (key, last) = (self.key(index), self.tags[index].1);
+            let (key, last) = (self.key(index), self.tags[index].last);
             let less = |&known: &usize| {
-                let penalty = &penalty[pair(self.tags[known].1, last)];
-                let known = self.key(known).iter().zip(key);
-                if penalty.is_empty() {
-                    return known.clone().all(|(a, b)| a <= b);
-                }
-                let mut known = known.zip(penalty);
-                known.all(|((a, b), more)| a + more <= *b)
+                covers[pair(self.tags[known].last, last)]
+                    && self.key(known).iter().zip(key).all(|(a, b)| a <= b)
             };
             match kept.iter().position(less) {
                 // What made one superfluous is likely to do so again: it is looked at earlier.
@@ -91,14 +91,18 @@ impl Skyline {
         Some(self.only(&kept))
     }
 
-    /// Keeps the fastest and the thriftiest; whether there were more.
+    /// Keeps the cheapest with their ends, the fastest and the thriftiest; whether there were more.
     pub(super) fn narrow(&mut self, width: usize) -> bool {
         let mut order: Vec<usize> = (0..self.tags.len()).collect();
         if order.len() <= width {
             return false;
         }
-        order.sort_unstable_by_key(|&index| (self.key(index)[0], self.key(index)[1]));
-        order[width / 2..].sort_unstable_by_key(|&index| (self.key(index)[1], self.key(index)[0]));
+        order.sort_unstable_by(|&a, &b| self.tags[a].whole.total_cmp(&self.tags[b].whole));
+        let cheap = order.len().min(width / 2);
+        let slow = &mut order[cheap..];
+        slow.sort_unstable_by_key(|&index| (self.key(index)[0], self.key(index)[1]));
+        let slow = &mut slow[width / 4..];
+        slow.sort_unstable_by_key(|&index| (self.key(index)[1], self.key(index)[0]));
         *self = self.only(&order[..width]);
         true
     }

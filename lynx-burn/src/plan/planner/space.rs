@@ -18,13 +18,26 @@ pub(super) struct Space {
     pub(super) steps: Vec<Step>,
 }
 
+/// What choices cost at some prices.
+pub(super) struct Guide {
+    /// By segment, of one choice after another.
+    pub(super) costs: Vec<[f64; ALL.len() * ALL.len()]>,
+    /// Of all segments from one on, for every choice of the one before it.
+    pub(super) rest: Vec<[f64; ALL.len()]>,
+    /// The cheapest choices, and what they cost.
+    pub(super) choices: u128,
+    pub(super) least: f64,
+}
+
 /// One segment.
 pub(super) struct Step {
     sums: Vec<[u64; SUMS]>,
-    keys: Vec<Vec<u64>>,
-    /// How much more of each measure the next segment can add after one choice than after
-    /// another, by both; empty where it adds the same.
-    pub(super) penalty: Vec<Vec<u64>>,
+    /// The measures of each pair, one after the other.
+    keys: Vec<u64>,
+    /// How many measures there are.
+    stride: usize,
+    /// Whether, after one choice, the next segment never adds more than after another.
+    pub(super) covers: Vec<bool>,
     /// The least bytes of all segments from this one on, for every choice of the one before.
     pub(super) rest: [u64; ALL.len()],
 }
@@ -37,7 +50,8 @@ pub(super) fn pair(before: usize, own: usize) -> usize {
 impl Step {
     /// What it adds to the measures after one choice with another.
     pub(super) fn key(&self, before: usize, own: usize) -> &[u64] {
-        &self.keys[pair(before, own)]
+        let start = pair(before, own) * self.stride;
+        &self.keys[start..start + self.stride]
     }
 }
 
@@ -53,7 +67,8 @@ impl Space {
             .map(|segment| Step {
                 sums: sums(problem, &usable, segment, alone),
                 keys: Vec::new(),
-                penalty: Vec::new(),
+                stride: 0,
+                covers: Vec::new(),
                 rest: [0; ALL.len()],
             })
             .collect();
@@ -64,8 +79,9 @@ impl Space {
             place <= 2 || is_live(measure, &steps)
         });
         for step in &mut steps {
-            let key = |sums| measures.iter().map(|measure| measure.of(sums)).collect();
-            step.keys = step.sums.iter().map(key).collect();
+            let key = |sums| measures.iter().map(move |measure| measure.of(sums));
+            step.keys = step.sums.iter().flat_map(key).collect();
+            step.stride = measures.len();
         }
         let mut space = Self {
             usable,
@@ -95,6 +111,44 @@ impl Space {
         Label { choices, sums }
     }
 
+    /// What choices cost at a price for bytes (the second measure) and prices of the other sums,
+    /// which do not depend on the choice before.
+    pub(super) fn guide(&self, bytes: f64, prices: &[f64; SUMS]) -> Guide {
+        let count = self.steps.len();
+        let mut costs = vec![[0.0; ALL.len() * ALL.len()]; count];
+        let mut rest = vec![[0.0; ALL.len()]; count + 1];
+        let mut cheapest = vec![[0; ALL.len()]; count];
+        let priced = || (0..SUMS).filter(|&sum| prices[sum] != 0.0);
+        for (segment, step) in self.steps.iter().enumerate().rev() {
+            rest[segment] = [f64::INFINITY; ALL.len()];
+            for &own in &self.usable {
+                let sums = &step.sums[pair(own, own)];
+                let own_cost: f64 = priced().map(|sum| sums[sum] as f64 * prices[sum]).sum();
+                let after = rest[segment + 1][own];
+                for &before in &self.usable {
+                    let cost = own_cost + bytes * step.key(before, own)[1] as f64;
+                    costs[segment][pair(before, own)] = cost;
+                    if cost + after < rest[segment][before] {
+                        rest[segment][before] = cost + after;
+                        cheapest[segment][before] = own;
+                    }
+                }
+            }
+        }
+        let mut choices = 0;
+        let mut before = 0;
+        for (segment, cheapest) in cheapest.iter().enumerate() {
+            before = cheapest[before];
+            choices |= (before as u128) << (4 * segment);
+        }
+        Guide {
+            least: rest[0][0],
+            costs,
+            rest,
+            choices,
+        }
+    }
+
     /// From the last segment to the first: what can follow.
     fn look_ahead(&mut self, problem: &StageProblem) {
         let mut rest = [0; ALL.len()];
@@ -102,11 +156,11 @@ impl Space {
         for (segment, step) in self.steps.iter_mut().enumerate().rev() {
             // Nothing is made anew across a collective: the choice before it does not matter.
             let apart = problem.segments[segment].collective.is_some();
-            step.penalty = penalty(&self.usable, next.filter(|_| !apart));
+            step.covers = covers(&self.usable, next.filter(|_| !apart));
             let mut own_rest = [0; ALL.len()];
             for &before in &self.usable {
                 let with = self.usable.iter();
-                let with = with.map(|&own| step.keys[pair(before, own)][1] + rest[own]);
+                let with = with.map(|&own| step.key(before, own)[1] + rest[own]);
                 own_rest[before] = with.min().unwrap_or(0);
             }
             step.rest = own_rest;
@@ -149,22 +203,15 @@ fn is_live(measure: &Measure, steps: &[Step]) -> bool {
     total > measure.slack[steps.len()]
 }
 
-fn penalty(usable: &[usize], next: Option<&Step>) -> Vec<Vec<u64>> {
-    let mut all = vec![Vec::new(); ALL.len() * ALL.len()];
+fn covers(usable: &[usize], next: Option<&Step>) -> Vec<bool> {
+    let mut all = vec![true; ALL.len() * ALL.len()];
     let Some(next) = next else { return all };
     for &a in usable {
         for &b in usable {
-            let mut most: Vec<u64> = Vec::new();
-            for &own in usable {
-                let (after_a, after_b) = (next.key(a, own), next.key(b, own));
-                most.resize(after_a.len(), 0);
-                for ((most, a), b) in most.iter_mut().zip(after_a).zip(after_b) {
-                    *most = (*most).max(a.saturating_sub(*b));
-                }
-            }
-            if most.iter().any(|&more| more > 0) {
-                all[pair(a, b)] = most;
-            }
+            all[pair(a, b)] = usable.iter().all(|&own| {
+                let mut both = next.key(a, own).iter().zip(next.key(b, own));
+                both.all(|(a, b)| a <= b)
+            });
         }
     }
     all

@@ -57,6 +57,7 @@ impl<'a> Stage<'a> {
                 exposed,
                 bytes: u64::MAX,
                 width: usize::MAX,
+                guide: None,
                 until,
             };
             front(&Space::new(&sum, alone, true), &limits).map(|front| front.labels)
