@@ -79,9 +79,6 @@ fn a_simulated_step_exposes_no_more_than_its_planner_said_and_loses_no_recompute
             );
             let said = exposed + hidden;
             let all = u128::from(found.exposed.0) + u128::from(found.hidden().0);
-                "{} {index} {} {} {}",
-                plan.planner, found.exposed, exposed, all
-            );
             assert_eq!(all, said, "{} {index}", plan.planner);
             assert!(
                 u128::from(found.exposed.0) <= exposed,
