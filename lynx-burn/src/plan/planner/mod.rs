@@ -26,6 +26,7 @@ mod setup;
 mod setup_error;
 pub(in crate::plan) mod setup_windows;
 mod stage_sum;
+mod strategy;
 mod sums;
 
 pub use choice::{LayerGroup, ParseChoiceError, Replay, SegmentChoice, StagePlan};
@@ -41,6 +42,7 @@ pub use plan_policy::PlanError;
 pub use problem::{Ends, SegmentCost, StageProblem, Windows};
 pub use setup::Setup;
 pub use setup_error::StageSetupError;
+pub use strategy::{Strategy, UnknownStrategy, unlimited};
 
 #[cfg(test)]
 mod brute;

@@ -136,12 +136,13 @@ impl Plan {
         setup.validate().map_err(DealError::from)?;
         let layout = setup.profile.layout()?;
         let partition = Partition::from_layers(&layout, layers)?;
+        let problems = problems(setup, layers)?;
         let mut stages = Vec::new();
         for (stage, found) in dealer.stages(layers)?.into_iter().enumerate() {
             match found.outcome {
                 Outcome::Feasible(feasible) => stages.push(PlannedStage {
                     plan: feasible.plan,
-                    time: found.steady,
+                    time: micro_batch_time(&problems[stage], &feasible.cost),
                     predicted: feasible.cost,
                     bound: feasible.bound,
                 }),
@@ -214,14 +215,7 @@ impl Plan {
     ///
     /// If the plan contradicts its own setup.
     pub fn problems(&self) -> Result<Vec<StageProblem>, PlanError> {
-        let mut start = 0;
-        let mut all = Vec::new();
-        for (stage, count) in self.layers()?.into_iter().enumerate() {
-            let problem = self.setup.problem(stage, start..start + count);
-            all.push(problem.map_err(DealError::from)?);
-            start += count;
-        }
-        Ok(all)
+        problems(&self.setup, &self.layers()?)
     }
 
     /// Refuses a plan that contradicts itself.
@@ -262,6 +256,27 @@ impl Plan {
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), FileError<PlanError>> {
         cluster::write(path.as_ref(), self.to_json())
     }
+}
+
+fn problems(setup: &Setup, layers: &[usize]) -> Result<Vec<StageProblem>, PlanError> {
+    let mut start = 0_usize;
+    let mut all = Vec::with_capacity(layers.len());
+    for (stage, &count) in layers.iter().enumerate() {
+        let end = start.saturating_add(count);
+        let problem = setup.problem(stage, start..end);
+        all.push(problem.map_err(DealError::from)?);
+        start = end;
+    }
+    Ok(all)
+}
+
+/// Forward, backward and exposed recompute of one micro-batch, in the steady part if there is one.
+pub(super) fn micro_batch_time(problem: &StageProblem, cost: &Cost) -> Nanos {
+    let plain = problem.forward.saturating_add(problem.backward);
+    plain.saturating_add(match problem.steady {
+        0 => cost.cool_down_exposed,
+        _ => cost.exposed,
+    })
 }
 
 fn elapsed(began: Instant) -> Nanos {
