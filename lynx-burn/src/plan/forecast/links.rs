@@ -11,8 +11,9 @@ pub(super) fn links(setup: &Setup, layers: &[usize]) -> Vec<LinkCosts> {
     let ranks = setup.profile.tensor_parallel;
     let mut end = 0_usize;
     let mut all = Vec::new();
-    for stage in 0..setup.stages.saturating_sub(1) {
-        end = end.saturating_add(layers[stage]);
+    let borders = setup.stages.saturating_sub(1);
+    for (stage, &count) in layers.iter().enumerate().take(borders) {
+        end = end.saturating_add(count);
         let kind = end
             .checked_sub(1)
             .and_then(|last| setup.profile.kind_of(last));

@@ -73,12 +73,12 @@ impl Strategy {
             even(
                 "full-uniform",
                 "Megatron-LM, uniform: all layers, the best number at once, collectives repeated",
-                Box::new(Uniform::default()),
+                Box::<Uniform>::default(),
             ),
             even(
                 "full-block",
                 "Megatron-LM, block: the best number of layers, collectives repeated",
-                Box::new(Block::default()),
+                Box::<Block>::default(),
             ),
             even(
                 "full",
@@ -93,7 +93,7 @@ impl Strategy {
             even(
                 "selective",
                 "Megatron-LM, selective: the core of attention",
-                Box::new(Selective::default()),
+                Box::<Selective>::default(),
             ),
             even("chen", "square root of the layers at once", Box::new(Chen)),
             even("greedy", "least time per byte first", Box::new(Greedy)),
@@ -110,7 +110,7 @@ impl Strategy {
             Self {
                 second: Some(Box::new(AdaPipe)),
                 deepens: true,
-                ..balanced("heu", "recompute in windows", Box::new(Heu::default()))
+                ..balanced("heu", "recompute in windows", Box::<Heu>::default())
             },
             Self {
                 second: Some(Box::new(Opt { time_limit })),
@@ -119,7 +119,7 @@ impl Strategy {
                 ..balanced(
                     "opt",
                     "recompute in windows, every layer for itself, as an integer program",
-                    Box::new(Heu::default()),
+                    Box::<Heu>::default(),
                 )
             },
         ]
