@@ -1,0 +1,81 @@
+//! How long segments take.
+//!
+//! Rounds, not one segment after the other: a clock rate that falls or a neighbour that wakes up
+//! then hits all segments, and their ratios, which a plan depends on, stay.
+
+use std::time::Instant;
+
+use super::probe::{Probe, Times, ones};
+use super::subject::Subject;
+use super::{MeasureError, MeasureOptions};
+use crate::runtime::boundary::Signature;
+use crate::runtime::chain::Chain;
+use crate::runtime::exec::error::Cause;
+use crate::runtime::exec::position::Pass;
+use crate::runtime::stage::StageError;
+use crate::units::Nanos;
+
+/// Runs all probes as often as the options say.
+pub(super) fn rounds<C: Chain>(
+    subject: &Subject<C>,
+    probes: &mut [Probe<C>],
+    options: &MeasureOptions,
+) -> Result<(), MeasureError> {
+    for round in 0..options.warm_up + options.repeats {
+        if round == options.warm_up {
+            for probe in probes.iter_mut() {
+                probe.times = Times::default();
+            }
+        }
+        for probe in probes.iter_mut() {
+            visit(subject, probe)?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs one segment forward, forward again, and backward.
+fn visit<C: Chain>(subject: &Subject<C>, probe: &mut Probe<C>) -> Result<(), MeasureError> {
+    if !probe.learns {
+        let (time, _) = timed(subject, || probe.untracked(subject))?;
+        probe.times.forward.push(time);
+        return Ok(());
+    }
+    let input = probe.input.clone();
+    let (forward, first) = timed(subject, || probe.tracked(subject, Pass::Forward, input))?;
+    let (retained, output) = first;
+    let expected = Signature::of(&output);
+    drop(output);
+    let input = probe.input.clone();
+    let (recompute, again) = timed(subject, || probe.tracked(subject, Pass::Recompute, input))?;
+    let (tape, output) = again;
+    let found = Signature::of(&output);
+    if found != expected {
+        return Err(subject.failed(Cause::Stage(StageError::RecomputeDiffers {
+            expected: expected.dims,
+            found: found.dims,
+        })));
+    }
+    let gradients = ones(&output);
+    drop(output);
+    let (backward, outcome) = timed(subject, || probe.backward(subject, tape, gradients))?;
+    outcome?;
+    drop(retained);
+    probe.times.forward.push(forward);
+    probe.times.recompute.push(recompute);
+    probe.times.backward.push(backward);
+    Ok(())
+}
+
+/// The time from an idle device to an idle device.
+fn timed<C: Chain, R>(
+    subject: &Subject<C>,
+    work: impl FnOnce() -> R,
+) -> Result<(Nanos, R), MeasureError> {
+    subject.settle()?;
+    let begin = Instant::now();
+    let result = work();
+    subject.settle()?;
+    let time = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Ok((Nanos(time), result))
+}
