@@ -20,7 +20,7 @@ use burn::optim::SgdConfig;
 use super::MeasureError;
 use super::report::BytesFrom;
 use super::subject::{MICRO_BATCH, Subject};
-use crate::ids::StageId;
+use crate::ids::{MicroBatchId, StageId};
 use crate::plan::policy::{Run, StagePolicy};
 use crate::runtime::chain::Chain;
 use crate::runtime::exec::error::Cause;
@@ -60,8 +60,6 @@ pub(super) fn of<C: Chain>(
         first_trainable,
         one_group: subject.layout.layer_of(range.start).is_some(),
     };
-    // Threads and caches allocate when they are first used, and keep it.
-    bench.held(0, range.len())?;
     for index in 0..range.len() {
         let retained = bench.held(0, index)?;
         let recomputed = bench.held(index, 0)?;
@@ -143,14 +141,26 @@ impl<C: Chain> Bench<'_, C> {
             position: self.subject.position.clone(),
         });
         stage.begin(0);
-        let target = self.subject.target_of(range.end - 1).cloned();
+        // What a stage and a thread allocate once and for all goes with the first micro-batch.
+        self.take(&mut stage, MicroBatchId(MICRO_BATCH.0 + 1), range.end)?;
         let before = self.read()?;
-        let input = self.input.clone().with_own_storage();
-        let output = stage
-            .forward(MICRO_BATCH, input, target)
-            .map_err(|error| self.subject.failed(Cause::Stage(error)))?;
-        drop(output);
+        self.take(&mut stage, MICRO_BATCH, range.end)?;
         Ok(self.read()? - before)
+    }
+
+    /// Takes a micro-batch through a stage that ends before `end`.
+    fn take(
+        &self,
+        stage: &mut Stage<C>,
+        micro_batch: MicroBatchId,
+        end: usize,
+    ) -> Result<(), MeasureError> {
+        let target = self.subject.target_of(end - 1).cloned();
+        let input = self.input.clone().with_own_storage();
+        let output = stage.forward(micro_batch, input, target);
+        let output = output.map_err(|error| self.subject.failed(Cause::Stage(error)))?;
+        drop(output);
+        Ok(())
     }
 
     fn read(&self) -> Result<i64, MeasureError> {

@@ -106,6 +106,11 @@ impl Deal {
             .collect()
     }
 
+    /// Whether these segments are a layer, not what lies around the layers.
+    pub(super) fn is_layer(&self, range: &Range<usize>) -> bool {
+        *range != self.embedding && *range != self.head
+    }
+
     /// What is measured as one: layers, and what lies before and after all of them.
     pub(super) fn measured_ranges(&self) -> Vec<Range<usize>> {
         let layers = self.kinds.iter().flat_map(|kind| kind.measured.clone());

@@ -67,14 +67,21 @@ impl<C: Chain> Parts<'_, C> {
         let copies = self.options.optimizer_copies;
         let first = ranges.first().cloned().unwrap_or_default();
         let weights = weights::of(self.facts, first.clone(), copies);
-        let offsets = 0..first.len();
-        offsets
-            .zip(weights)
-            .map(|(offset, weights)| {
-                let members = ranges.iter().map(|range| range.start + offset);
-                self.segment(members.collect(), weights)
-            })
-            .collect()
+        let mut segments: Vec<MeasuredSegment> = Vec::with_capacity(weights.len());
+        // Retained neighbours of a layer share a tape, and a backward over it yields the gradients
+        // of all their parameters at its end: those of later segments wait.
+        let mut waiting = 0;
+        for (offset, weights) in weights.into_iter().enumerate().rev() {
+            let members = ranges.iter().map(|range| range.start + offset);
+            let mut segment = self.segment(members.collect(), weights);
+            if segment.costs.workspace > Bytes(0) && self.deal.is_layer(&first) {
+                segment.costs.workspace.0 += waiting;
+                waiting += weights.gradients.0;
+            }
+            segments.push(segment);
+        }
+        segments.reverse();
+        segments
     }
 
     fn segment(&self, members: Vec<usize>, weights: WeightBytes) -> MeasuredSegment {
