@@ -119,3 +119,6 @@ fn run<C: Chain>(subject: &Subject<C>, options: &MeasureOptions) -> Result<Measu
     };
     profile.assemble(BytesFrom::of(&subject.device))
 }
+
+#[cfg(all(test, feature = "flex"))]
+mod tests;

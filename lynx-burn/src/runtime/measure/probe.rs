@@ -5,7 +5,7 @@ use burn::prelude::*;
 use super::MeasureError;
 use super::subject::{MICRO_BATCH, Subject};
 use crate::runtime::accumulator::Accumulator;
-use crate::runtime::boundary::{Boundary, TensorMap};
+use crate::runtime::boundary::{Boundary, Signature, TensorMap};
 use crate::runtime::chain::Chain;
 use crate::runtime::exec::error::Cause;
 use crate::runtime::exec::position::Pass;
@@ -26,6 +26,8 @@ pub(super) struct Probe<C: Chain> {
     pub(super) learns: bool,
     piece: Piece<C>,
     accumulator: Accumulator,
+    /// What its last forward gave.
+    pub(super) output: Signature,
     pub(super) times: Times,
 }
 
@@ -56,6 +58,7 @@ impl<C: Chain> Probe<C> {
             learns: segment >= first_trainable,
             accumulator: Accumulator::new(std::iter::once((segment, &piece.resting))),
             piece,
+            output: Signature::default(),
             times: Times::default(),
         }
     }
