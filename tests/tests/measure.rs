@@ -9,9 +9,9 @@ use gpt_example::config::GptConfig;
 use gpt_example::data::micro_batches;
 use gpt_example::model::Gpt;
 use lynx_burn::ids::SegmentId;
-use lynx_burn::measure::{MeasureError, MeasureOptions, Measured, measure};
+use lynx_burn::measure::{MeasureError, MeasureOptions, Measured, SegmentFailure, measure};
 use lynx_burn::memory::{TrackingAllocator, live_bytes};
-use lynx_burn::plan::profile::{SegmentProfile, WeightBytes};
+use lynx_burn::plan::profile::{ModelProfile, SegmentProfile, WeightBytes};
 use lynx_burn::units::{Bytes, Nanos};
 use lynx_burn::{Cause, Chain, MicroBatch, Pass, TrainerBuilder};
 use lynx_tests::chains::{Fault, Misbehaviour, NetSpec, Step};
@@ -61,6 +61,15 @@ fn wide(steps: Vec<Step>, per_layer: usize) -> NetSpec {
     spec
 }
 
+fn fault_in(segment: usize, kind: Misbehaviour) -> Option<Fault> {
+    let micro_batch = 0;
+    Some(Fault {
+        segment,
+        micro_batch,
+        kind,
+    })
+}
+
 fn gpt() -> Gpt {
     let config = GptConfig {
         layers: 4,
@@ -91,7 +100,7 @@ fn the_bytes_of_a_chain_of_tanh_are_those_counted_by_hand() {
             panic!("a kind with the loss and one without: {profile:?}");
         };
         assert_eq!((profile.layers[0].count, profile.layers[1].count), (1, 1));
-        let expected = |tape: u64, boundary: u64| SegmentProfile {
+        let expected = |times: &SegmentProfile, tape: u64, boundary: u64| SegmentProfile {
             name: "tanh".to_owned(),
             tape: Bytes(tape),
             // The masks and the numbers of the rows have been handed in and pass through. Who has
@@ -103,21 +112,15 @@ fn the_bytes_of_a_chain_of_tanh_are_those_counted_by_hand() {
                 gradients: Bytes(WEIGHT),
                 optimizer: Bytes(2 * WEIGHT),
             },
-            ..SegmentProfile::default()
+            ..times.clone()
         };
         let passing = 2 * HIDDEN + HIDDEN / 4 + 4 * SAMPLES as u64;
-        let bytes = |segment: &SegmentProfile| SegmentProfile {
-            forward: Nanos::ZERO,
-            backward_input: Nanos::ZERO,
-            recompute: Nanos::ZERO,
-            workspace: Bytes(0),
-            ..segment.clone()
-        };
         for segment in first.segments.iter().chain(&last.segments[..1]) {
-            assert_eq!(bytes(segment), expected(2 * HIDDEN, passing));
+            assert_eq!(*segment, expected(segment, 2 * HIDDEN, passing));
         }
         // The loss keeps the difference that it squares, and is one number.
-        assert_eq!(bytes(&last.segments[1]), expected(3 * HIDDEN, 4));
+        let end = &last.segments[1];
+        assert_eq!(*end, expected(end, 3 * HIDDEN, 4));
     });
 }
 
@@ -149,7 +152,7 @@ fn like_layers_are_measured_once_and_what_is_tied_is_said() {
             ..quick()
         };
         let every = run(gpt(), batches(1).remove(0), &every).profile;
-        let kept = |profile: &lynx_burn::plan::profile::ModelProfile| -> Vec<(Bytes, Bytes)> {
+        let kept = |profile: &ModelProfile| -> Vec<(Bytes, Bytes)> {
             profile.segments().map(|s| (s.tape, s.kept_input)).collect()
         };
         assert_eq!(kept(profile), kept(&every));
@@ -195,18 +198,12 @@ fn below_the_first_parameter_that_learns_nothing_is_kept_and_nothing_goes_back()
 fn a_panic_in_the_model_is_an_error_that_names_the_segment_and_leaves_nothing() {
     alone(|| {
         let mut spec = wide(vec![Step::Norm, Step::Dense, Step::Gate], 1);
-        let fault = |kind| {
-            Some(Fault {
-                segment: 1,
-                micro_batch: 0,
-                kind,
-            })
-        };
-        spec.fault = fault(Misbehaviour::Panic);
+        spec.fault = fault_in(1, Misbehaviour::Panic);
         let fail = |spec: &NetSpec| net(spec, &quick()).expect_err("it panics");
-        let MeasureError::Segment { name, place, cause } = fail(&spec) else {
+        let MeasureError::Segment(failure) = fail(&spec) else {
             panic!("another error");
         };
+        let SegmentFailure { name, place, cause } = *failure;
         assert_eq!(name, "dense");
         assert_eq!(
             (place.segment, place.pass),
@@ -220,23 +217,11 @@ fn a_panic_in_the_model_is_an_error_that_names_the_segment_and_leaves_nothing() 
         let after = live_bytes();
         assert!(after < before + HIDDEN, "{before} became {after}");
         // A segment that is no function of its input.
-        spec.fault = fault(Misbehaviour::WrongShapeAgain);
+        spec.fault = fault_in(1, Misbehaviour::WrongShapeAgain);
         let error = fail(&spec).to_string();
         assert!(error.starts_with("measuring "), "{error}");
         spec.fault = None;
         net(&spec, &quick()).expect("nothing is wrong any more");
-    });
-}
-
-#[test]
-fn options_out_of_range_are_refused_by_name() {
-    alone(|| {
-        let none = MeasureOptions {
-            repeats: 0,
-            ..quick()
-        };
-        let error = net(&wide(vec![Step::Dense], 1), &none).expect_err("no rounds");
-        assert!(error.to_string().starts_with("repeats is 0"), "{error}");
     });
 }
 
@@ -264,6 +249,5 @@ fn the_sum_of_the_segments_times_is_about_that_of_a_step() {
             (0.4..2.5).contains(&ratio),
             "{ratio} times a step\n{measured}"
         );
-        println!("the segments' sum is {ratio:.2} of a micro-batch's time\n{measured}");
     });
 }

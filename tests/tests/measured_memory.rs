@@ -79,10 +79,11 @@ fn profile<C: Chain>(model: C, batch: MicroBatch<C>) -> ModelProfile {
 /// - The book has neither temporaries nor gradients, so it is held against the plan without
 ///   workspace too. It exceeds that by one boundary at most: it has what has arrived and what has
 ///   not left, which a plan has in the workspace.
-/// - It is at most a tenth below what the runtime needs by the same bytes. A profile has one figure
-///   for the input that a recomputed segment keeps, the largest: where a residual stream is on a
-///   neighbour's tape, the plan counts it twice. `passengers` more are allowed for each run of
-///   recomputed segments: bytes that pass through all segments and that each run counts anew.
+/// - It is at most a twentieth below what the runtime needs by the same bytes, and `passengers` for
+///   each run of recomputed segments. Those are bytes that pass through segments which do not
+///   touch them, such as a residual stream. A profile has one figure for the input that a
+///   recomputed segment keeps, the largest: where a neighbour's tape or another run's input holds
+///   a passenger too, the plan counts it again.
 fn compare<C: Chain>(
     case: &Case,
     (model, profile): (C, &ModelProfile),
@@ -115,7 +116,7 @@ fn compare<C: Chain>(
             real <= book + boundary,
             "{what} exceeds {book} and a boundary"
         );
-        let least = (need - need / 10).saturating_sub(again[index]);
+        let least = (need - need / 20).saturating_sub(again[index]);
         assert!(real >= least, "{what} is far less than {need}");
     }
 }
@@ -130,7 +131,8 @@ fn what_a_stage_of_a_gpt_retains_is_what_was_planned() {
                 stages: stages.to_vec(),
                 layers: layers.to_vec(),
             };
-            compare(&case, (gpt(64), &profile), 0, || batches(64, m));
+            // The residual stream: 128 tokens, 64 wide.
+            compare(&case, (gpt(64), &profile), 128 * 64 * 4, || batches(64, m));
         };
         for stages in pipelines {
             for m in [1, 4] {

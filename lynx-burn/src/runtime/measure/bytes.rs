@@ -136,7 +136,7 @@ impl<C: Chain> Bench<'_, C> {
             layer: |segment| layout.layer_of(segment),
             range: range.clone(),
             first_trainable: self.first_trainable,
-            optimizer: SgdConfig::new().init().into(),
+            optimizer: SgdConfig::new().init(),
             seed: 0,
             position: self.subject.position.clone(),
         });

@@ -42,22 +42,27 @@ pub enum MeasureError {
     /// There is no backward to measure.
     #[error("no parameter of the model is trainable")]
     NothingTrainable,
-    /// A segment failed: a panic of the model or of Burn, or a segment that is no function of its
-    /// input.
-    #[error("measuring {name} failed at {place}: {cause}")]
-    Segment {
-        /// The segment's name.
-        name: String,
-        /// Which segment, and what was done to it.
-        place: Place,
-        /// What happened.
-        #[source]
-        cause: Cause,
-    },
+    /// A segment failed.
+    #[error(transparent)]
+    Segment(Box<SegmentFailure>),
     /// The device did not finish its work.
     #[error("the device failed: {0}")]
     Device(String),
     /// What was measured is no profile.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+}
+
+/// A segment that failed: a panic of the model or of Burn, or a segment that is no function of its
+/// input.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("measuring {name} failed at {place}: {cause}")]
+pub struct SegmentFailure {
+    /// The segment's name.
+    pub name: String,
+    /// Which segment, and what was done to it.
+    pub place: Place,
+    /// What happened.
+    #[source]
+    pub cause: Cause,
 }

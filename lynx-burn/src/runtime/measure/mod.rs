@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use burn::prelude::*;
 
-pub use error::MeasureError;
+pub use error::{MeasureError, SegmentFailure};
 pub use options::MeasureOptions;
 pub use report::{BytesFrom, Measured, MeasuredSegment};
 pub use spread::Spread;

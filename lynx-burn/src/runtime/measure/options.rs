@@ -61,3 +61,24 @@ impl MeasureOptions {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_out_of_range_are_refused_by_name() {
+        let refused = |change: fn(&mut MeasureOptions)| {
+            let mut options = MeasureOptions::default();
+            change(&mut options);
+            options.validate().expect_err("out of range").to_string()
+        };
+        let error = refused(|options| options.repeats = 0);
+        assert!(error.starts_with("repeats is 0, "), "{error}");
+        let error = refused(|options| options.warm_up = 20_000);
+        assert!(error.starts_with("warm_up is 20000, "), "{error}");
+        let error = refused(|options| options.optimizer_copies = u64::MAX);
+        assert!(error.starts_with("optimizer_copies is "), "{error}");
+        assert!(MeasureOptions::default().validate().is_ok());
+    }
+}

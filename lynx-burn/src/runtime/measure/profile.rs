@@ -30,7 +30,7 @@ impl<C: Chain> Parts<'_, C> {
     pub(super) fn assemble(&self, bytes_from: BytesFrom) -> Result<Measured, MeasureError> {
         let copies = self.options.optimizer_copies;
         let ends = [&self.deal.embedding, &self.deal.head];
-        let [embedding, head] = ends.map(|range| self.part(&[range.clone()]));
+        let [embedding, head] = ends.map(|range| self.part(std::slice::from_ref(range)));
         let mut kinds = Vec::with_capacity(self.deal.kinds.len());
         let mut segments = labelled("embedding", &embedding);
         for kind in &self.deal.kinds {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use burn::prelude::*;
 
-use super::MeasureError;
+use super::{MeasureError, SegmentFailure};
 use crate::ids::{MicroBatchId, SegmentId};
 use crate::plan::layout::ChainLayout;
 use crate::runtime::boundary::{Boundary, Lower, Signature, ToDevice};
@@ -103,11 +103,11 @@ impl<C: Chain> Subject<C> {
     pub(super) fn failed(&self, cause: Cause) -> MeasureError {
         let place = self.position.place();
         let segment = place.segment.and_then(|s| self.layout.segments().get(s.0));
-        MeasureError::Segment {
+        MeasureError::Segment(Box::new(SegmentFailure {
             name: segment.map_or_else(|| "the chain".to_owned(), |s| s.name.clone()),
             place,
             cause,
-        }
+        }))
     }
 
     /// Looks at every segment.
