@@ -1,10 +1,36 @@
 //! Why no problem can be made of a stage.
 
-use serde::{Deserialize, Serialize};
+use crate::plan::cluster::ClusterError;
+use crate::plan::profile::ProfileError;
 
 /// Stages that no problem can be made of.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StageSetupError {
+    /// No profile.
+    #[error("profile: {0}")]
+    Profile(ProfileError),
+    /// No cluster.
+    #[error("cluster: {0}")]
+    Cluster(ClusterError),
+    /// No stages, or some without layers.
+    #[error("{stages} stages cannot share {layers} layers: each needs at least one")]
+    Stages {
+        /// The stages.
+        stages: usize,
+        /// The layers of the model.
+        layers: usize,
+    },
+    /// Nothing to do.
+    #[error("a step needs at least one micro-batch")]
+    NoMicroBatches,
+    /// More in flight on other stages than there are.
+    #[error("extra_in_flight names {given} stages, but there are {stages}")]
+    ExtraCount {
+        /// The stages it names.
+        given: usize,
+        /// The stages.
+        stages: usize,
+    },
     /// No such stage.
     #[error("stage {stage} does not exist: there are {stages} stages")]
     NoSuchStage {
