@@ -12,7 +12,8 @@ use super::problem::{Ends, SegmentCost, StageProblem, Windows};
 use super::setup_error::StageSetupError;
 use crate::plan::cluster::{Cluster, Collective, Window};
 use crate::plan::profile::{LayerKind, ModelProfile, SegmentProfile, WeightBytes};
-use crate::plan::schedule::Kind;
+use crate::plan::schedule::interleaved::warm_up;
+use crate::plan::schedule::{Kind, Shape};
 use crate::units::{Bytes, Nanos};
 
 /// How a model is trained, as far as it is not for the planner to decide.
@@ -166,6 +167,24 @@ impl<'a> Setup<'a> {
                 self.micro_batches.min(behind),
             ),
             Kind::GPipe => (self.micro_batches, self.micro_batches),
+            // A chunk is a part of the stage: parts that make up less than a
+            // whole micro-batch are taken for one.
+            Kind::Interleaved { .. } => {
+                let chunks = self.schedule.chunks();
+                let stages = self.stages;
+                let shape = Shape { stages, chunks };
+                let warm_up = match chunks {
+                    1 => behind,
+                    _ => warm_up(stage, shape) as u64,
+                };
+                let whole = |units: u64| self.micro_batches.min(units.div_ceil(chunks as u64));
+                (whole(warm_up.saturating_add(1)), whole(warm_up))
+            }
+            // What waits for its weights' gradients is held, on every stage.
+            Kind::ZbH1 => (
+                self.micro_batches.min(self.stages as u64),
+                self.micro_batches.min(behind),
+            ),
         }
     }
 
