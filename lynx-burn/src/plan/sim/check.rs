@@ -5,7 +5,7 @@
 //! sum of times of one stage, is at most the sum of all of them: when that fits
 //! its type, nothing overflows later. The same holds for the bytes of a stage.
 
-use super::costs::{Costs, ONE, Part, StageCosts};
+use super::costs::{Ahead, Change, Costs, ONE, Part, StageCosts};
 use super::error::SimError;
 use super::window::{Window, is_of_backward, is_of_forward};
 use crate::ids::{MicroBatchId, StageId};
@@ -76,6 +76,9 @@ fn known_parts(stage: StageId, costs: &StageCosts) -> Result<(), SimError> {
     };
     windows(&costs.forward, "forward", is_of_forward)?;
     windows(&costs.backward, "backward", is_of_backward)?;
+    if let Some(last) = &costs.cool_down {
+        windows(&last.backward, "backward", is_of_backward)?;
+    }
     let recompute = |part: &Part| matches!(part, Part::Recompute { .. });
     if costs.forward.iter().any(recompute) {
         return Err(SimError::RecomputeInForward { stage });
@@ -106,19 +109,27 @@ fn sums_fit(costs: &Costs, micro_batches: usize) -> Result<(), SimError> {
     let of_all = |value: u128| value.saturating_mul(sizes) / u128::from(ONE);
     let mut time = 0u128;
     for (stage, costs) in costs.stages.iter().enumerate() {
+        let (cool_down, ahead) = match &costs.cool_down {
+            Some(last) => (&last.backward[..], [costs.ahead, last.ahead]),
+            None => (&[][..], [costs.ahead, Ahead::default()]),
+        };
         let parts = costs.forward.iter().chain(&costs.backward);
-        let parts: u128 = parts.map(longest).sum();
-        let stage_time = of_all(parts.saturating_add(u128::from(costs.ahead.work.0)));
-        time = time.saturating_add(stage_time);
-        let memory = &costs.memory;
-        let moving = [memory.retained, memory.ahead, memory.recomputed];
-        let moving = moving.into_iter().chain([memory.workspace]);
-        let moving = of_all(moving.map(|bytes| u128::from(bytes.0)).sum());
-        let bytes = u128::from(memory.fixed.0).saturating_add(moving);
-        if bytes > u128::from(u64::MAX) {
+        let parts = parts.chain(cool_down);
+        let longest: u128 = parts.clone().map(longest).sum();
+        let work = ahead.iter().map(|ahead| u128::from(ahead.work.0));
+        time = time.saturating_add(of_all(longest.saturating_add(work.sum())));
+        let bytes = parts.map(Part::bytes);
+        let moving: u128 = bytes
+            .map(|bytes| u128::from(bytes.takes.0) + u128::from(bytes.frees.0))
+            .sum();
+        let ahead = ahead.iter().map(|ahead| u128::from(ahead.bytes.0));
+        let moving = of_all(moving.saturating_add(ahead.sum()));
+        let bytes = u128::from(costs.fixed.0).saturating_add(moving);
+        if bytes > i64::MAX as u128 {
             let stage = StageId(stage);
             return Err(SimError::TooLarge { stage, bytes });
         }
+        frees_no_more(StageId(stage), costs)?;
     }
     let channels = costs.links.iter();
     for channel in channels.flat_map(|link| [&link.forward, &link.backward]) {
@@ -137,10 +148,31 @@ fn sums_fit(costs: &Costs, micro_batches: usize) -> Result<(), SimError> {
     }
 }
 
+/// No pass gives back what the micro-batch does not have by then.
+fn frees_no_more(stage: StageId, costs: &StageCosts) -> Result<(), SimError> {
+    let passes = |pass, before: u128, parts: &[Part]| {
+        let mut held = before;
+        for Change { takes, frees } in parts.iter().map(Part::bytes) {
+            held += u128::from(takes.0);
+            held = held
+                .checked_sub(u128::from(frees.0))
+                .ok_or(SimError::FreesMore { stage, pass })?;
+        }
+        Ok::<u128, SimError>(held)
+    };
+    let kept = passes("forward", 0, &costs.forward)?;
+    let with = |ahead: Ahead| kept + u128::from(ahead.bytes.0);
+    passes("backward", with(costs.ahead), &costs.backward)?;
+    if let Some(last) = &costs.cool_down {
+        passes("backward", with(last.ahead), &last.backward)?;
+    }
+    Ok(())
+}
+
 /// The time of a part if nothing of it is hidden.
 fn longest(part: &Part) -> u128 {
     match part {
-        Part::Compute { time, .. } | Part::Recompute { time } => u128::from(time.0),
+        Part::Compute { time, .. } | Part::Recompute { time, .. } => u128::from(time.0),
         Part::Collective {
             time, recompute, ..
         } => u128::from(time.0) + u128::from(recompute.0),

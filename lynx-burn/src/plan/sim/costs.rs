@@ -5,6 +5,10 @@
 //! *[`Ahead`]*: earlier than the backward, beside collectives of forwards
 //! and while the stage waits. Whatever a window cannot hold is exposed. Where
 //! these numbers come from is the profile's and the planner's business.
+//!
+//! Bytes come and go with parts, so that the memory curve within a pass is that
+//! of its segments: a forward takes what is kept, a backward frees it piece by
+//! piece, recompute takes what it makes.
 
 use std::num::NonZeroU64;
 
@@ -17,6 +21,38 @@ use crate::units::{Bytes, Nanos};
 /// The size of an ordinary micro-batch.
 pub const ONE: u32 = 1000;
 
+/// How a part changes what its stage holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// Taken when the part begins.
+    #[serde(default)]
+    pub takes: Bytes,
+    /// Freed when it has ended. What it needs for a moment is both.
+    #[serde(default)]
+    pub frees: Bytes,
+}
+
+impl Change {
+    /// Nothing changes.
+    pub const NONE: Self = Self {
+        takes: Bytes(0),
+        frees: Bytes(0),
+    };
+
+    /// Taken, to be freed by another part or at the end of the backward.
+    pub const fn takes(bytes: Bytes) -> Self {
+        Self {
+            takes: bytes,
+            frees: Bytes(0),
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+}
+
 /// A part of a stage's forward or backward of one micro-batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
@@ -27,6 +63,9 @@ pub enum Part {
         label: String,
         /// How long.
         time: Nanos,
+        /// Bytes.
+        #[serde(default, skip_serializing_if = "Change::is_none")]
+        bytes: Change,
     },
     /// A collective, which leaves the stage free to recompute.
     Collective {
@@ -40,12 +79,33 @@ pub enum Part {
         /// what the next backward may do [ahead](Ahead).
         #[serde(default)]
         recompute: Nanos,
+        /// Work of other kinds that is done beside it already, in time it takes
+        /// alone: what the window hosts is less by so much.
+        #[serde(default)]
+        busy: Nanos,
+        /// Bytes; of what is made anew beside it in a backward, above all.
+        #[serde(default, skip_serializing_if = "Change::is_none")]
+        bytes: Change,
     },
     /// Recompute on the critical path; only in a backward.
     Recompute {
         /// How long.
         time: Nanos,
+        /// Bytes.
+        #[serde(default, skip_serializing_if = "Change::is_none")]
+        bytes: Change,
     },
+}
+
+impl Part {
+    /// What it changes.
+    pub(super) fn bytes(&self) -> Change {
+        match self {
+            Self::Compute { bytes, .. }
+            | Self::Collective { bytes, .. }
+            | Self::Recompute { bytes, .. } => *bytes,
+        }
+    }
 }
 
 /// Recompute that may be done before its backward begins: as soon as the
@@ -67,6 +127,9 @@ pub struct Ahead {
     /// Whether it may be done in bubbles.
     #[serde(default)]
     pub bubble: bool,
+    /// What it makes: there from its beginning, freed by parts of the backward.
+    #[serde(default)]
+    pub bytes: Bytes,
 }
 
 impl Ahead {
@@ -81,24 +144,23 @@ impl Ahead {
     }
 }
 
-/// The bytes of a stage. All but the static ones are per micro-batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The last backwards of a step, where they differ from the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StageMemory {
-    /// Weights, gradients, optimizer state: always there.
-    #[serde(rename = "static")]
-    pub fixed: Bytes,
-    /// Kept from the beginning of a forward to the end of its backward.
-    pub retained: Bytes,
-    /// Made by recompute ahead; there from its beginning to the end of the backward.
-    pub ahead: Bytes,
-    /// Made by the backward's other recompute; there during the backward.
-    pub recomputed: Bytes,
-    /// There during each forward and each backward.
-    pub workspace: Bytes,
+pub struct CoolDown {
+    /// How many of the stage's backwards, counted from its last.
+    pub backwards: usize,
+    /// One of them, part after part.
+    pub backward: Vec<Part>,
+    /// Recompute that may be done before it.
+    #[serde(default)]
+    pub ahead: Ahead,
 }
 
 /// What one stage costs.
+///
+/// What a micro-batch has taken and not given back by the end of its backward
+/// (of its forward, in a schedule that only runs forward) is freed then.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageCosts {
@@ -109,9 +171,12 @@ pub struct StageCosts {
     /// Recompute that may be done before the backward.
     #[serde(default)]
     pub ahead: Ahead,
-    /// Bytes.
+    /// The cool-down, where recompute goes to other places than before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cool_down: Option<CoolDown>,
+    /// Weights, gradients, optimizer state: always there.
     #[serde(default)]
-    pub memory: StageMemory,
+    pub fixed: Bytes,
 }
 
 impl StageCosts {
@@ -119,7 +184,11 @@ impl StageCosts {
     pub fn plain(forward: Nanos, backward: Nanos) -> Self {
         let compute = |label: &str, time| {
             let label = label.to_owned();
-            vec![Part::Compute { label, time }]
+            vec![Part::Compute {
+                label,
+                time,
+                bytes: Change::NONE,
+            }]
         };
         Self {
             forward: compute("forward", forward),

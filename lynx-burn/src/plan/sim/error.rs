@@ -50,6 +50,14 @@ pub enum SimError {
         /// Whose costs are wrong.
         stage: StageId,
     },
+    /// Bytes that nobody has taken are freed.
+    #[error("the {pass} of {stage} frees more bytes than its micro-batch holds")]
+    FreesMore {
+        /// Whose costs are wrong.
+        stage: StageId,
+        /// Forward or backward.
+        pass: &'static str,
+    },
     /// A share that is none.
     #[error("recompute can use {factor} of a window {window}: a share is between 0 and 1")]
     Contention {
@@ -65,7 +73,7 @@ pub enum SimError {
         nanos: u128,
     },
     /// The bytes of a stage leave no room for exact arithmetic.
-    #[error("all bytes of {stage} add up to {bytes}, more than {}", u64::MAX)]
+    #[error("all bytes of {stage} add up to {bytes}, more than {}", i64::MAX)]
     TooLarge {
         /// The stage at fault.
         stage: StageId,

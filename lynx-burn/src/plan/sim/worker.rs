@@ -4,7 +4,7 @@
 //! them. When a wait ends is found out by the [engine](super::engine).
 
 use super::ahead::Pool;
-use super::costs::{Costs, Part, StageCosts, scale};
+use super::costs::{Ahead, Change, Costs, Part, StageCosts, scale};
 use super::memory::Meter;
 use super::order::Done;
 use super::recorder::{Lane, Recorder};
@@ -23,8 +23,8 @@ pub(super) struct Worker<'a> {
     next: usize,
     all: &'a Costs,
     costs: &'a StageCosts,
-    /// Whether anything is kept for a backward.
-    trains: bool,
+    /// The backwards that are not done yet; without any, nothing is kept.
+    backwards: usize,
     ahead: Pool,
     memory: Meter,
     tally: StageReport,
@@ -40,6 +40,7 @@ impl<'a> Worker<'a> {
         done: Done,
         recorder: &mut R,
     ) -> Self {
+        let backwards = actions.iter().filter(|a| matches!(a, Action::Backward(_)));
         Self {
             now: 0,
             done,
@@ -48,9 +49,9 @@ impl<'a> Worker<'a> {
             next: 0,
             all,
             costs,
-            trains: actions.iter().any(|a| matches!(a, Action::Backward(_))),
+            backwards: backwards.count(),
             ahead: Pool::default(),
-            memory: Meter::new(stage, costs.memory.fixed.0, recorder),
+            memory: Meter::new(stage, costs.fixed.0, recorder),
             tally: StageReport::default(),
         }
     }
@@ -76,51 +77,89 @@ impl<'a> Worker<'a> {
 
     /// Runs a forward.
     pub(super) fn forward<R: Recorder>(&mut self, mb: MicroBatchId, recorder: &mut R) {
-        let size = self.all.size(mb.0);
         let costs = self.costs;
-        let retained = scale(costs.memory.retained.0, size);
-        let workspace = scale(costs.memory.workspace.0, size);
-        self.memory.add(retained + workspace, self.now, recorder);
+        let mut kept = 0;
         for part in &costs.forward {
+            kept += self.take(part.bytes(), mb, recorder);
             let begin = self.now;
             self.part(part, mb, SpanKind::Forward, recorder);
             if let Part::Collective {
-                window, recompute, ..
+                window,
+                recompute,
+                busy,
+                ..
             } = part
             {
-                self.hide_ahead(*window, begin, recompute.0, recorder);
+                let busy = scale(busy.0, self.all.size(mb.0));
+                self.hide_ahead((*window, busy), begin, recompute.0, recorder);
             }
+            kept -= self.give_back(part.bytes(), mb, recorder);
         }
-        let dropped = if self.trains { 0 } else { retained };
-        self.memory.free(workspace + dropped, self.now, recorder);
+        if self.backwards == 0 {
+            self.memory.change(-kept, self.now, recorder);
+        }
     }
 
     /// Runs a backward, after what is left of the recompute ahead of it.
     pub(super) fn backward<R: Recorder>(&mut self, mb: MicroBatchId, recorder: &mut R) {
         let size = self.all.size(mb.0);
-        let costs = self.costs;
-        let of = |bytes: Bytes| scale(bytes.0, size);
-        let during = of(costs.memory.recomputed) + of(costs.memory.workspace);
-        let ahead = of(costs.memory.ahead);
-        let (left, begun) = self.ahead.close(scale(costs.ahead.work.0, size));
-        let new = if begun { during } else { during + ahead };
-        self.memory.add(new, self.now, recorder);
+        let (parts, ahead) = self.upcoming();
+        let of_ahead = scale(ahead.bytes.0, size);
+        let mut kept = self.of_forward(size) + signed(of_ahead);
+        let (left, begun) = self.ahead.close(scale(ahead.work.0, size));
+        if !begun {
+            self.memory.change(signed(of_ahead), self.now, recorder);
+        }
         self.expose(left, mb, recorder);
-        for part in &costs.backward {
+        for part in parts {
+            kept += self.take(part.bytes(), mb, recorder);
             let begin = self.now;
             self.part(part, mb, SpanKind::Backward, recorder);
             if let Part::Collective {
-                window, recompute, ..
+                window,
+                recompute,
+                busy,
+                ..
             } = part
             {
                 let work = scale(recompute.0, size);
-                let hidden = work.min(self.room(*window, begin));
+                let room = self.room((*window, scale(busy.0, size)), begin);
+                let hidden = work.min(room);
                 self.hide(*window, begin, hidden, mb, recorder);
                 self.expose(work - hidden, mb, recorder);
             }
+            kept -= self.give_back(part.bytes(), mb, recorder);
         }
-        let all = during + ahead + of(costs.memory.retained);
-        self.memory.free(all, self.now, recorder);
+        self.memory.change(-kept, self.now, recorder);
+        self.backwards = self.backwards.saturating_sub(1);
+    }
+
+    /// The parts of the next backward, and what may be done ahead of it.
+    fn upcoming(&self) -> (&'a [Part], Ahead) {
+        match &self.costs.cool_down {
+            Some(last) if self.backwards <= last.backwards => (&last.backward, last.ahead),
+            _ => (&self.costs.backward, self.costs.ahead),
+        }
+    }
+
+    /// What the forward of a micro-batch of this size has left.
+    fn of_forward(&self, size: u32) -> i64 {
+        let parts = self.costs.forward.iter().map(Part::bytes);
+        parts
+            .map(|b| signed(scale(b.takes.0, size)) - signed(scale(b.frees.0, size)))
+            .sum()
+    }
+
+    fn take<R: Recorder>(&mut self, bytes: Change, mb: MicroBatchId, recorder: &mut R) -> i64 {
+        let taken = signed(scale(bytes.takes.0, self.all.size(mb.0)));
+        self.memory.change(taken, self.now, recorder);
+        taken
+    }
+
+    fn give_back<R: Recorder>(&mut self, bytes: Change, mb: MicroBatchId, recorder: &mut R) -> i64 {
+        let freed = signed(scale(bytes.frees.0, self.all.size(mb.0)));
+        self.memory.change(-freed, self.now, recorder);
+        freed
     }
 
     /// Stands still until `until`, if that is not over yet.
@@ -137,8 +176,8 @@ impl<'a> Worker<'a> {
         };
         self.tally.waiting[window].0 += time;
         self.spend(time, SpanKind::Wait { window, awaited }, mb, "", recorder);
-        if self.costs.ahead.uses(window) {
-            self.hide_ahead(window, begin, u64::MAX, recorder);
+        if self.upcoming().1.uses(window) {
+            self.hide_ahead((window, 0), begin, u64::MAX, recorder);
         }
     }
 
@@ -151,7 +190,7 @@ impl<'a> Worker<'a> {
     ) {
         let size = self.all.size(mb.0);
         match part {
-            Part::Compute { label, time } => {
+            Part::Compute { label, time, .. } => {
                 let time = scale(time.0, size);
                 match compute {
                     SpanKind::Forward => self.tally.forward.0 += time,
@@ -164,7 +203,7 @@ impl<'a> Worker<'a> {
                 self.tally.collective.0 += time;
                 self.spend(time, SpanKind::Collective(*window), mb, "", recorder);
             }
-            Part::Recompute { time } => self.expose(scale(time.0, size), mb, recorder),
+            Part::Recompute { time, .. } => self.expose(scale(time.0, size), mb, recorder),
         }
     }
 
@@ -173,16 +212,24 @@ impl<'a> Worker<'a> {
         self.spend(time, SpanKind::Exposed, mb, "", recorder);
     }
 
-    /// The recompute that fits into a window from `begin` until now.
-    fn room(&self, window: Window, begin: u64) -> u64 {
+    /// The recompute that fits into a window from `begin` until now, in which
+    /// other work is done already.
+    fn room(&self, (window, busy): (Window, u64), begin: u64) -> u64 {
         let length = Nanos(self.now - begin);
-        self.all.contention.capacity(window, length).0
+        let all = self.all.contention.capacity(window, length);
+        all.0.saturating_sub(busy)
     }
 
     /// Hides what fits of the next backward's recompute, but not more than `most`.
-    fn hide_ahead<R: Recorder>(&mut self, window: Window, begin: u64, most: u64, recorder: &mut R) {
-        let costs = self.costs;
-        if costs.ahead.work == Nanos(0) || most == 0 {
+    fn hide_ahead<R: Recorder>(
+        &mut self,
+        window: (Window, u64),
+        begin: u64,
+        most: u64,
+        recorder: &mut R,
+    ) {
+        let (_, ahead) = self.upcoming();
+        if ahead.work == Nanos(0) || most == 0 {
             return;
         }
         let Some(mb) = self.ahead.target(self.actions, &self.done) else {
@@ -190,12 +237,12 @@ impl<'a> Worker<'a> {
         };
         let size = self.all.size(mb.0);
         let most = scale(most, size).min(self.room(window, begin));
-        let (hidden, begins) = self.ahead.draw(scale(costs.ahead.work.0, size), most);
+        let (hidden, begins) = self.ahead.draw(scale(ahead.work.0, size), most);
         if begins {
-            let bytes = scale(costs.memory.ahead.0, size);
-            self.memory.add(bytes, begin, recorder);
+            let bytes = signed(scale(ahead.bytes.0, size));
+            self.memory.change(bytes, begin, recorder);
         }
-        self.hide(window, begin, hidden, mb, recorder);
+        self.hide(window.0, begin, hidden, mb, recorder);
     }
 
     /// Notes recompute that ran beside what lasted from `begin` until now.
@@ -232,6 +279,11 @@ impl<'a> Worker<'a> {
             self.now += time;
         }
     }
+}
+
+/// That no sum of bytes is larger was checked before.
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 fn span(kind: SpanKind, micro_batch: MicroBatchId, begin: u64, time: u64) -> Span {

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use super::super::costs::{Costs, StageCosts};
 use super::super::window::Window;
 use super::super::{SimError, record, simulate};
-use super::{collective, even, recompute};
+use super::{collective, compute, even, keep, moving, recompute};
 use crate::plan::schedule::transfers::eager;
 use crate::plan::schedule::{Kind, Schedule};
 use crate::units::{Bytes, Nanos};
@@ -88,7 +88,7 @@ fn sums_that_fit_no_type_are_refused_before_anything_is_added() {
     slow.links[0].backward.bytes_per_second = NonZeroU64::new(1);
     assert!(refusal(&schedule, &slow).contains("all times of the step add up to"));
     let mut huge = costs.clone();
-    huge.stages[1].memory.retained = Bytes(most / 2);
+    keep(&mut huge.stages[1], most / 4);
     assert!(refusal(&schedule, &huge).contains("all bytes of stage 1 add up to"));
     let mut late = costs;
     late.links[0].forward.latency = Nanos(most);
@@ -97,6 +97,21 @@ fn sums_that_fit_no_type_are_refused_before_anything_is_added() {
         simulate(&schedule, &late),
         Err(SimError::TooLong { .. })
     ));
+}
+
+#[test]
+fn nobody_frees_what_was_not_taken() {
+    let (schedule, costs) = sound();
+    let mut wrong = costs.clone();
+    keep(&mut wrong.stages[1], 5);
+    wrong.stages[1].backward.push(moving(compute("b", 1), 1, 6));
+    assert!(simulate(&schedule, &wrong).is_ok());
+    wrong.stages[1].backward.push(moving(compute("b", 1), 0, 1));
+    let words = "the backward of stage 1 frees more bytes than its micro-batch holds";
+    assert_eq!(refusal(&schedule, &wrong), words);
+    let mut wrong = costs;
+    wrong.stages[0].forward.push(moving(compute("f", 1), 0, 1));
+    assert!(refusal(&schedule, &wrong).contains("the forward of stage 0 frees"));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::super::timeline::SpanKind;
 use super::super::{Costs, Timeline, record, svg, trace};
-use super::even;
 use super::random::cases;
+use super::{even, keep};
 use crate::plan::schedule::Kind;
 use crate::plan::schedule::transfers::eager;
 use crate::units::{Bytes, Nanos};
@@ -56,7 +56,7 @@ fn elements(xml: &str) -> Result<Vec<String>, String> {
 
 fn small() -> Timeline {
     let mut stages = even(2, 1000, 2000);
-    stages[0].memory.retained = Bytes(1 << 20);
+    keep(&mut stages[0], 1 << 20);
     let schedule = eager(&Kind::OneFOneB.generate(2, 2).unwrap());
     record(&schedule, &Costs::with_free_links(stages))
         .unwrap()
@@ -176,7 +176,7 @@ fn the_picture_of_a_long_step_stays_small() {
     let schedule = eager(&Kind::OneFOneB.generate(4, 20_000).unwrap());
     let mut stages = even(4, 10, 20);
     for stage in &mut stages {
-        stage.memory.retained = Bytes(1);
+        keep(stage, 1);
     }
     let costs = Costs::with_free_links(stages);
     let (_, timeline) = record(&schedule, &costs).unwrap();

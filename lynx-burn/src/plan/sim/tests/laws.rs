@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::super::costs::{Ahead, Costs, Part};
 use super::super::timeline::SpanKind;
 use super::super::{PathKind, Place, Report, SimError, record, simulate};
-use super::naive;
 use super::random::{broken, cases};
+use super::{moving, naive, recompute};
 use crate::plan::schedule::{Action, Kind, Rules, Schedule, ScheduleError, validate};
 use crate::units::Nanos;
 
@@ -30,21 +30,26 @@ fn figures(report: &Report) -> Vec<naive::Figures> {
 fn all_exposed(costs: &Costs) -> Costs {
     let mut costs = costs.clone();
     for stage in &mut costs.stages {
-        let mut backward = vec![Part::Recompute {
-            time: stage.ahead.work,
-        }];
-        stage.ahead = Ahead::default();
-        for part in &stage.backward {
-            let mut part = part.clone();
-            let mut work = Nanos(0);
-            if let Part::Collective { recompute, .. } = &mut part {
-                std::mem::swap(&mut work, recompute);
-            }
-            backward.extend([part, Part::Recompute { time: work }]);
+        expose(&mut stage.backward, &mut stage.ahead);
+        if let Some(last) = &mut stage.cool_down {
+            expose(&mut last.backward, &mut last.ahead);
         }
-        stage.backward = backward;
     }
     costs
+}
+
+fn expose(backward: &mut Vec<Part>, ahead: &mut Ahead) {
+    let mut exposed = vec![recompute(ahead.work.0)];
+    *ahead = Ahead::default();
+    for mut part in std::mem::take(backward) {
+        let mut work = Nanos(0);
+        if let Part::Collective { recompute, .. } = &mut part {
+            std::mem::swap(&mut work, recompute);
+        }
+        // What the bytes are is another question.
+        exposed.extend([moving(part, 0, 0), recompute(work.0)]);
+    }
+    *backward = exposed;
 }
 
 proptest! {

@@ -4,9 +4,9 @@ use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 
-use super::super::costs::{Ahead, ChannelCosts, Costs, LinkCosts, StageCosts, StageMemory};
+use super::super::costs::{Ahead, ChannelCosts, CoolDown, Costs, LinkCosts, Part, StageCosts};
 use super::super::window::Window;
-use super::{collective, compute, recompute};
+use super::{collective, compute, moving, recompute};
 use crate::ids::{MicroBatchId, StageId};
 use crate::plan::cluster::Contention;
 use crate::plan::schedule::transfers::{eager, rendezvous};
@@ -75,39 +75,77 @@ pub(super) fn schedules() -> impl Strategy<Value = Schedule> {
     })
 }
 
-fn stage() -> impl Strategy<Value = StageCosts> {
-    let t = || prop_oneof![1 => Just(0u64), 4 => 0u64..7];
-    let forward = (t(), t(), t(), t(), t());
-    let backward = (t(), t(), t(), t(), t(), t());
-    let ahead = (t(), t(), any::<[bool; 3]>());
-    let memory = prop::array::uniform5(0u64..100);
-    (forward, backward, ahead, memory).prop_map(|(f, b, ahead, memory)| StageCosts {
-        forward: vec![
-            compute("a", f.0),
-            collective(Window::F1, f.1, f.2),
-            compute("b", f.3),
-            collective(Window::F2, f.4, f.2),
-        ],
-        backward: vec![
-            compute("b", b.0),
-            collective(Window::B1, b.1, b.2),
-            recompute(b.3),
-            collective(Window::B2, b.4, b.2),
-            compute("a", b.5),
-        ],
-        ahead: Ahead {
+fn time() -> impl Strategy<Value = u64> {
+    prop_oneof![1 => Just(0u64), 4 => 0u64..7]
+}
+
+fn with_busy(mut part: Part, time: u64) -> Part {
+    if let Part::Collective { busy, .. } = &mut part {
+        *busy = Nanos(time);
+    }
+    part
+}
+
+/// A forward that keeps something, and how much.
+fn forward() -> impl Strategy<Value = (Vec<Part>, u64)> {
+    let times = prop::array::uniform5(time());
+    let bytes = prop::array::uniform4(0u64..50);
+    (times, bytes, 0u64..3).prop_map(|(t, [a, b, c, workspace], busy)| {
+        let parts = vec![
+            moving(compute("a", t[0]), a, 0),
+            with_busy(collective(Window::F1, t[1], t[2]), busy),
+            moving(compute("b", t[3]), b + workspace, workspace),
+            moving(collective(Window::F2, t[4], t[2]), c, 0),
+        ];
+        (parts, a + b + c)
+    })
+}
+
+/// A backward with what may be done ahead of it, after a forward that keeps so much.
+fn backward(kept: u64) -> impl Strategy<Value = (Vec<Part>, Ahead)> {
+    let times = prop::array::uniform6(time());
+    let bytes = (prop::array::uniform4(0u64..50), 0..kept + 1);
+    let ahead = (time(), time(), any::<[bool; 3]>());
+    (times, bytes, ahead, 0u64..3).prop_map(|(t, (made, freed), ahead, busy)| {
+        let parts = vec![
+            moving(compute("b", t[0]), made[0], made[0] + freed),
+            moving(
+                with_busy(collective(Window::B1, t[1], t[2]), busy),
+                made[1],
+                made[1] / 2,
+            ),
+            moving(recompute(t[3]), made[2], 0),
+            collective(Window::B2, t[4], t[2]),
+            moving(compute("a", t[5]), 0, made[2] / 2),
+        ];
+        let [send, recv, bubble] = ahead.2;
+        let ahead = Ahead {
             work: Nanos(ahead.0 + ahead.1),
-            send: ahead.2[0],
-            recv: ahead.2[1],
-            bubble: ahead.2[2],
-        },
-        memory: StageMemory {
-            fixed: Bytes(memory[0]),
-            retained: Bytes(memory[1]),
-            ahead: Bytes(memory[2]),
-            recomputed: Bytes(memory[3]),
-            workspace: Bytes(memory[4]),
-        },
+            send,
+            recv,
+            bubble,
+            bytes: Bytes(made[3]),
+        };
+        (parts, ahead)
+    })
+}
+
+fn stage() -> impl Strategy<Value = StageCosts> {
+    let fixed = 0u64..100;
+    let forward = forward();
+    (fixed, forward).prop_flat_map(|(fixed, (forward, kept))| {
+        let last = prop::option::of((0usize..4, backward(kept)));
+        (backward(kept), last).prop_map(move |((backward, ahead), last)| StageCosts {
+            forward: forward.clone(),
+            backward,
+            ahead,
+            cool_down: last.map(|(backwards, (backward, ahead))| CoolDown {
+                backwards,
+                backward,
+                ahead,
+            }),
+            fixed: Bytes(fixed),
+        })
     })
 }
 

@@ -28,8 +28,8 @@ pub(super) struct Figures {
 struct Stage {
     figures: Figures,
     next: usize,
-    /// Pieces of the pass under way: time left, and the part it is of.
-    pieces: VecDeque<(u64, Piece)>,
+    /// Pieces of the pass under way.
+    pieces: VecDeque<Piece>,
     running: bool,
     forwards: Vec<usize>,
     backwards: Vec<usize>,
@@ -39,15 +39,25 @@ struct Stage {
     open: Option<(Window, u64, u64)>,
     /// A message is accepted, and the stage stands still until it has left.
     leaving: Option<usize>,
-    bytes: u64,
+    bytes: i64,
+    /// Of those, what each micro-batch has taken.
+    held: BTreeMap<usize, i64>,
+}
+
+struct Piece {
+    left: u64,
+    does: Does,
+    takes: u64,
+    frees: u64,
 }
 
 #[derive(Clone, Copy)]
-enum Piece {
+enum Does {
     Busy,
     Exposed,
-    /// A forward collective with the most it takes of the work ahead.
-    Host(Window, u64),
+    /// A forward collective with the most it takes of the work ahead, and what
+    /// else is done beside it.
+    Host(Window, u64, u64),
 }
 
 /// The figures of every stage; `None` when the stages get stuck. The schedule
@@ -80,7 +90,7 @@ impl<'a> World<'a> {
         let mut stages = Vec::new();
         for costs in &costs.stages {
             let mut stage = Stage::default();
-            stage.grow(costs.memory.fixed.0);
+            stage.change(costs.fixed.0 as i64);
             stages.push(stage);
         }
         Self {
@@ -139,8 +149,11 @@ impl<'a> World<'a> {
         }
         if action.is_compute() {
             let stage = &mut self.stages[s];
-            if stage.pieces.front().is_some_and(|(left, _)| *left == 0) {
-                stage.pieces.pop_front();
+            if stage.pieces.front().is_some_and(|piece| piece.left == 0) {
+                let piece = stage.pieces.pop_front().unwrap();
+                stage.give(mb, piece.frees);
+                let next = stage.pieces.front().map_or(0, |next| next.takes);
+                stage.take(mb, next);
                 self.close_window(s);
                 return true;
             }
@@ -179,28 +192,28 @@ impl<'a> World<'a> {
             let Some(action) = self.head(s) else {
                 continue;
             };
-            if let Some((_, piece)) = self.stages[s].pieces.front().copied() {
+            if let Some(does) = self.stages[s].pieces.front().map(|piece| piece.does) {
                 goes_on = true;
-                if let Piece::Host(window, most) = piece
+                if let Does::Host(window, most, busy) = does
                     && most > 0
                 {
-                    self.host(s, window, most);
+                    self.host(s, window, most, busy);
                 }
                 let stage = &mut self.stages[s];
                 stage.figures.busy += 1;
-                stage.pieces.front_mut().unwrap().0 -= 1;
+                stage.pieces.front_mut().unwrap().left -= 1;
                 continue;
             }
             let window = self.kind_of_wait(s, action);
             *self.stages[s].figures.waiting.entry(window).or_default() += 1;
-            let ahead = &self.costs.stages[s].ahead;
+            let ahead = self.backward_costs(s).1;
             let allowed = match window {
                 Window::Send => ahead.send,
                 Window::Recv => ahead.recv,
                 _ => ahead.bubble,
             };
             if allowed {
-                self.host(s, window, u64::MAX);
+                self.host(s, window, u64::MAX, 0);
             } else {
                 self.close_window(s);
             }
@@ -217,8 +230,18 @@ impl<'a> World<'a> {
 }
 
 impl Stage {
-    fn grow(&mut self, bytes: u64) {
+    fn change(&mut self, bytes: i64) {
         self.bytes += bytes;
-        self.figures.peak = self.figures.peak.max(self.bytes);
+        self.figures.peak = self.figures.peak.max(self.bytes as u64);
+    }
+
+    fn take(&mut self, mb: usize, bytes: u64) {
+        *self.held.entry(mb).or_default() += bytes as i64;
+        self.change(bytes as i64);
+    }
+
+    fn give(&mut self, mb: usize, bytes: u64) {
+        *self.held.entry(mb).or_default() -= bytes as i64;
+        self.bytes -= bytes as i64;
     }
 }

@@ -14,15 +14,14 @@ impl World<'_> {
         })?;
         let ready = self.stages[s].forwards.contains(&backward);
         ready.then(|| {
-            (
-                backward,
-                self.size(self.costs.stages[s].ahead.work.0, backward),
-            )
+            let work = self.backward_costs(s).1.work.0;
+            (backward, self.size(work, backward))
         })
     }
 
-    /// One nanosecond in a window of stage `s`, in which at most `most` is hidden.
-    pub(super) fn host(&mut self, s: usize, window: Window, most: u64) {
+    /// One nanosecond in a window of stage `s`, in which at most `most` is hidden
+    /// and whose first room is for what is `busy` there.
+    pub(super) fn host(&mut self, s: usize, window: Window, most: u64, busy: u64) {
         let Some((mb, work)) = self.target(s) else {
             return;
         };
@@ -34,16 +33,17 @@ impl World<'_> {
         if self.stages[s].open.is_some_and(|(open, ..)| open != window) {
             self.close_window(s);
         }
-        let bytes = self.size(self.costs.stages[s].memory.ahead.0, mb);
+        let bytes = self.size(self.backward_costs(s).1.bytes.0, mb);
         let before = self.stages[s].ahead.unwrap_or(work);
         let (_, ticks, before) = self.stages[s].open.unwrap_or((window, 0, before));
         let ticks = ticks + 1;
-        let done = self.room(window, ticks).min(most).min(before);
+        let room = self.room(window, ticks).saturating_sub(busy);
+        let done = room.min(most).min(before);
         let stage = &mut self.stages[s];
         stage.open = Some((window, ticks, before));
         if done > 0 {
             if stage.ahead.is_none() {
-                stage.grow(bytes);
+                stage.take(mb, bytes);
             }
             let hidden = stage.figures.hidden.entry(window).or_default();
             *hidden += stage.ahead.unwrap_or(work) - (before - done);
