@@ -15,7 +15,7 @@ use crate::ids::{ChunkId, MicroBatchId, StageId};
 /// Schedules hold millions of these, one in every action, so it is packed: a
 /// field can be read, but not borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(packed)]
+#[repr(Rust, packed)]
 pub struct Unit {
     /// The micro-batch.
     pub micro_batch: MicroBatchId,
@@ -77,6 +77,16 @@ impl Shape {
     /// A pipeline whose stages hold one chunk each.
     pub fn plain(stages: usize) -> Self {
         Self { stages, chunks: 1 }
+    }
+
+    /// How many links join the stages: one between each two neighbours, and
+    /// where there are several chunks, one from the last stage to the first.
+    pub fn links(self) -> usize {
+        match self.stages {
+            0 | 1 => 0,
+            stages if self.chunks > 1 => stages,
+            stages => stages - 1,
+        }
     }
 
     /// The place in the model of a stage's chunk: all stages' chunk 0 come

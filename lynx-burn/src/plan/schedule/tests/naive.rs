@@ -106,6 +106,9 @@ enum Mutation {
 impl Mutation {
     fn apply(&self, actions: &mut Vec<Action>) {
         let len = actions.len();
+        if len == 0 {
+            return;
+        }
         match *self {
             Self::Swap(a, b) => actions.swap(a % len, b % len),
             Self::Drop(a) => drop(actions.remove(a % len)),
