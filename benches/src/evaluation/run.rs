@@ -105,7 +105,9 @@ pub fn compare(setting: &Setting, with_opt: bool) -> Compared {
         setup.windows.retain(|kept| *kept != window);
         without.extend(heu(&setup).map(|step| (window, step)));
     }
-    let shallow = Strategy::shallow_heu().plan(&setting.setup).ok();
+    let shallow = Strategy::named("heu", LIMIT).ok();
+    let shallow = shallow.map(Strategy::at_the_schedules_depth);
+    let shallow = shallow.and_then(|strategy| strategy.plan(&setting.setup).ok());
     Compared {
         setting: setting.clone(),
         rows,

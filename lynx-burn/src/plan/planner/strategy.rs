@@ -141,6 +141,15 @@ impl Strategy {
             })
     }
 
+    /// The same without forwards that run ahead.
+    #[must_use]
+    pub fn at_the_schedules_depth(self) -> Self {
+        Self {
+            deepens: false,
+            ..self
+        }
+    }
+
     /// What it is called.
     pub fn name(&self) -> &'static str {
         self.name
