@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lynx_burn::plan::cluster::Window;
-use lynx_burn::plan::planner::{DealError, Plan, PlanError, Setup, Strategy, unlimited};
+use lynx_burn::plan::planner::{DealError, Plan, PlanError, Strategy, unlimited};
 use lynx_burn::plan::profile::Attention;
 use serde::Serialize;
 
@@ -62,9 +62,16 @@ pub struct Compared {
     pub rows: Vec<Row>,
     /// HEU's step without one kind of window, in milliseconds.
     pub without: Vec<(Window, f64)>,
-    /// HEU's step without forwards that run ahead, if it uses them.
-    pub shallow_ms: Option<f64>,
+    /// What HEU's plan hides in each kind of window, all stages together, in milliseconds.
+    pub hidden_in: Vec<(Window, f64)>,
 }
+
+/// The name of the bound.
+pub const UNLIMITED: &str = "unlimited";
+/// HEU without forwards that run ahead.
+pub const SHALLOW: &str = "heu-not-ahead";
+/// The best without windows, with forwards that run ahead: what depth alone gives.
+pub const DEEP: &str = "adapipe-ahead";
 
 impl Compared {
     /// The step of a strategy, if it has a plan.
@@ -86,32 +93,53 @@ pub fn binds(setting: &Setting) -> bool {
 
 /// All strategies; OPT, which is slow, only if asked for.
 pub fn compare(setting: &Setting, with_opt: bool) -> Compared {
+    let setup = &setting.setup;
     let mut rows = Vec::new();
+    let mut hidden_in = Vec::new();
     for strategy in Strategy::all(LIMIT) {
         if strategy.name() == "opt" && !with_opt {
             continue;
         }
-        let plan = strategy.plan(&setting.setup);
+        let plan = strategy.plan(setup);
+        if let ("heu", Ok(plan)) = (strategy.name(), &plan) {
+            hidden_in = hidden(plan);
+        }
         rows.push(row(setting, strategy.name(), plan));
     }
-    rows.push(row(setting, "unlimited", unlimited(&setting.setup)));
-    let heu = |setup: &Setup| {
-        let plan = Strategy::named("heu", LIMIT).ok()?.plan(setup).ok()?;
-        Some(plan.step.time.seconds() * 1e3)
-    };
+    rows.push(row(setting, UNLIMITED, unlimited(setup)));
+    for (name, origin, deepening) in [(SHALLOW, "heu", false), (DEEP, "adapipe", true)] {
+        if let Ok(strategy) = Strategy::named(origin, LIMIT) {
+            let plan = strategy.deepening(deepening).plan(setup);
+            rows.push(row(setting, name, plan));
+        }
+    }
     let mut without = Vec::new();
     for window in Window::ALL {
-        let mut setup = setting.setup.clone();
+        let mut setup = setup.clone();
         setup.windows.retain(|kept| *kept != window);
-        without.extend(heu(&setup).map(|step| (window, step)));
+        let plan = Strategy::named("heu", LIMIT).map(|heu| heu.plan(&setup));
+        if let Ok(Ok(plan)) = plan {
+            without.push((window, plan.step.time.seconds() * 1e3));
+        }
     }
-    let shallow = Strategy::shallow_heu().plan(&setting.setup).ok();
     Compared {
         setting: setting.clone(),
         rows,
         without,
-        shallow_ms: shallow.map(|plan| plan.step.time.seconds() * 1e3),
+        hidden_in,
     }
+}
+
+fn hidden(plan: &Plan) -> Vec<(Window, f64)> {
+    let report = plan.forecast().ok().and_then(|f| f.report().ok());
+    let stages = report.map(|report| report.stages).unwrap_or_default();
+    let of = |window| {
+        stages
+            .iter()
+            .map(|s| s.hidden[window].seconds() * 1e3)
+            .sum()
+    };
+    Window::ALL.map(|window| (window, of(window))).to_vec()
 }
 
 fn row(setting: &Setting, strategy: &str, plan: Result<Plan, PlanError>) -> Row {
@@ -138,7 +166,9 @@ fn row(setting: &Setting, strategy: &str, plan: Result<Plan, PlanError>) -> Row 
         exposed_ms: of(&|plan| plan.step.exposed.seconds() * 1e3),
         search_ms: of(&|plan| plan.search.seconds() * 1e3),
         gap: plan.as_ref().and_then(worst_gap),
-        extra_in_flight: plan.map(|plan| plan.setup.extra_in_flight).unwrap_or_default(),
+        extra_in_flight: plan
+            .map(|plan| plan.setup.extra_in_flight)
+            .unwrap_or_default(),
         missing_bytes: missing,
     }
 }

@@ -14,10 +14,17 @@ pub const CLUSTERS: [&str; 4] = [
     "h100-nvlink",
     "ascend-910b",
 ];
-/// Ranks that share a stage, at most a node of eight.
-const TENSOR_PARALLEL: [u64; 4] = [1, 2, 4, 8];
-/// Stages; the models' layers are shared among them.
-const STAGES: [usize; 4] = [1, 2, 4, 8];
+/// Ranks that share a stage, at most a node of eight, and stages.
+const SHAPES: [(u64, usize); 8] = [
+    (1, 8),
+    (2, 1),
+    (2, 4),
+    (4, 1),
+    (4, 2),
+    (4, 8),
+    (8, 1),
+    (8, 4),
+];
 /// Samples of 2048 tokens.
 const SAMPLES: [u64; 6] = [1, 2, 4, 8, 16, 32];
 /// Micro-batches of a step.
@@ -50,21 +57,22 @@ impl Setting {
     }
 }
 
-/// Every combination that makes sense, whether it fits or not: between 2 and 64 devices, and
-/// layers for every stage.
-pub fn all() -> Vec<Setting> {
+/// Every combination in which memory binds, as `binds` tells; of all micro-batches that do so, the
+/// smallest and the largest.
+pub fn all(binds: impl Fn(&Setting) -> bool) -> Vec<Setting> {
     let mut all = Vec::new();
     for model in MODELS {
         for cluster in CLUSTERS {
             for attention in [Attention::Stored, Attention::Flash] {
-                for ranks in TENSOR_PARALLEL {
-                    for stages in STAGES {
-                        for micro_batch in SAMPLES {
-                            for beside in [false, true] {
-                                let shape = (ranks, stages, micro_batch, beside);
-                                all.extend(setting(model, cluster, attention, shape));
-                            }
-                        }
+                for shape in SHAPES {
+                    for beside in [false, true] {
+                        let of =
+                            |samples| setting((model, cluster), attention, shape, samples, beside);
+                        let bound = SAMPLES.into_iter().filter_map(of).filter(&binds);
+                        let mut bound: Vec<_> = bound.collect();
+                        let largest = if bound.len() > 1 { bound.pop() } else { None };
+                        bound.truncate(1);
+                        all.extend(bound.into_iter().chain(largest));
                     }
                 }
             }
@@ -74,14 +82,14 @@ pub fn all() -> Vec<Setting> {
 }
 
 fn setting(
-    model: &'static str,
-    name: &'static str,
+    (model, name): (&'static str, &'static str),
     attention: Attention,
-    (ranks, stages, micro_batch, beside): (u64, usize, u64, bool),
+    (ranks, stages): (u64, usize),
+    micro_batch: u64,
+    beside: bool,
 ) -> Option<Setting> {
-    let devices = ranks as usize * stages;
     // Without collectives there is nothing to compute beside them.
-    if !(2..=64).contains(&devices) || (beside && ranks == 1) {
+    if beside && ranks == 1 {
         return None;
     }
     let cluster: Cluster = name.parse().ok()?;

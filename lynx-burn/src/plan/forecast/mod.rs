@@ -10,7 +10,7 @@ mod links;
 mod passes;
 
 use super::planner::{Setup, StagePlan, StageSetupError};
-use super::schedule::{Schedule, ScheduleError, transfers};
+use super::schedule::{Schedule, ScheduleError, deepen, transfers};
 use super::sim::{self, Costs, Report, SimError, Timeline};
 
 /// A schedule with the costs of a plan.
@@ -117,7 +117,7 @@ fn schedule(setup: &Setup) -> Result<Schedule, ForecastError> {
     let many = || ForecastError::MicroBatches(setup.micro_batches);
     let micro_batches = usize::try_from(setup.micro_batches).map_err(|_| many())?;
     let compute = setup.schedule.generate(setup.stages, micro_batches)?;
-    let deeper = compute;
+    let deeper = deepen(&compute, &setup.extra_in_flight);
     Ok(transfers::eager(&deeper))
 }
 

@@ -44,6 +44,7 @@ pub(super) fn stage(
         backward: passes.backward(&steady),
         ahead: passes.ahead(&steady),
         cool_down: None,
+        split: None,
         fixed: problem.fixed,
     };
     if problem.cool_down > 0 {
@@ -51,6 +52,7 @@ pub(super) fn stage(
         let last = CoolDown {
             backwards: usize::try_from(problem.cool_down).unwrap_or(usize::MAX),
             backward: passes.backward(&layers),
+            input: None,
             ahead: passes.ahead(&layers),
         };
         let differs = last.backward != costs.backward || last.ahead != costs.ahead;

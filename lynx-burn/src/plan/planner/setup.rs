@@ -113,7 +113,7 @@ impl Setup {
             let ends: Nanos = around.iter().map(|s| pass(s, forward)).sum();
             layer.saturating_mul(count as u64).saturating_add(ends)
         };
-        let (in_flight, cool_down) = self.in_flight(stage);
+        let (in_flight, cool_down) = self.in_flight(stage)?;
         let forward = sum(true);
         Ok(StageProblem {
             stage,

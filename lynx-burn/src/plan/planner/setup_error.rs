@@ -2,6 +2,7 @@
 
 use crate::plan::cluster::ClusterError;
 use crate::plan::profile::ProfileError;
+use crate::plan::schedule::Kind;
 
 /// Stages that no problem can be made of.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -23,6 +24,12 @@ pub enum StageSetupError {
     /// Nothing to do.
     #[error("a step needs at least one micro-batch")]
     NoMicroBatches,
+    /// A schedule that plans are not made for.
+    #[error("plans are made for 1f1b and gpipe; {schedule} can be generated and simulated only")]
+    Unplanned {
+        /// The kind asked for.
+        schedule: Kind,
+    },
     /// More in flight on other stages than there are.
     #[error("extra_in_flight names {given} stages, but there are {stages}")]
     ExtraCount {

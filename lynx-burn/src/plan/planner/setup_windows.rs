@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::problem::Windows;
 use super::setup::Setup;
+use super::setup_error::StageSetupError;
 use crate::plan::cluster::Window;
 use crate::plan::profile::{LayerKind, SegmentProfile};
 use crate::plan::schedule::Kind;
@@ -16,15 +17,16 @@ use crate::units::Nanos;
 
 impl Setup {
     /// Micro-batches in flight when most are, and backwards after the last forward but one.
-    pub(super) fn in_flight(&self, stage: usize) -> (u64, u64) {
+    pub(super) fn in_flight(&self, stage: usize) -> Result<(u64, u64), StageSetupError> {
         let behind = (self.stages - 1 - stage) as u64;
         let ahead = behind.saturating_add(self.extra(stage));
         match self.schedule {
-            Kind::OneFOneB => (
+            Kind::OneFOneB => Ok((
                 self.micro_batches.min(ahead.saturating_add(1)),
                 self.micro_batches.min(ahead),
-            ),
-            Kind::GPipe => (self.micro_batches, self.micro_batches),
+            )),
+            Kind::GPipe => Ok((self.micro_batches, self.micro_batches)),
+            schedule => Err(StageSetupError::Unplanned { schedule }),
         }
     }
 

@@ -141,6 +141,12 @@ impl Strategy {
             })
     }
 
+    /// The same with or without forwards that run ahead where that pays.
+    #[must_use]
+    pub fn deepening(self, deepens: bool) -> Self {
+        Self { deepens, ..self }
+    }
+
     /// What it is called.
     pub fn name(&self) -> &'static str {
         self.name
@@ -159,19 +165,8 @@ impl Strategy {
     pub fn plan(&self, setup: &Setup) -> Result<Plan, PlanError> {
         let began = Instant::now();
         let mut best = self.dealt(setup)?;
-        if self.deepens && best.step.exposed > Nanos::ZERO {
-            for extra in depths(setup.stages) {
-                let deeper = Setup {
-                    extra_in_flight: extra,
-                    ..setup.clone()
-                };
-                // With more in flight it may not fit; then it is no candidate.
-                if let Ok(plan) = self.dealt(&deeper)
-                    && plan.step.time < best.step.time
-                {
-                    best = plan;
-                }
-            }
+        if self.deepens {
+            best = self.deepest(best)?;
         }
         if let Some(second) = &self.second {
             self.improve(&mut best, second.as_ref())?;
@@ -179,6 +174,38 @@ impl Strategy {
         self.name.clone_into(&mut best.planner);
         best.search = Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
         Ok(best)
+    }
+
+    /// The best of this plan and those with forwards that run ahead.
+    fn deepest(&self, shallow: Plan) -> Result<Plan, PlanError> {
+        let layers = shallow.layers()?;
+        let mut best = shallow;
+        for extra_in_flight in depths(best.setup.stages) {
+            let deeper = Setup {
+                extra_in_flight,
+                ..best.setup.clone()
+            };
+            let planner = self.planner.as_ref();
+            let dealer = Dealer::new(&deeper, planner)?;
+            // With the same deal; where that does not fit, with its own. If there is none, more in
+            // flight does not fit at all.
+            let plan = Plan::with_layers(&deeper, planner, &dealer, &layers);
+            let plan = plan.or_else(|_| self.dealt(&deeper));
+            if let Ok(plan) = plan
+                && plan.step.time < best.step.time
+            {
+                best = plan;
+            }
+        }
+        if best.setup.extra_in_flight.is_empty() {
+            return Ok(best);
+        }
+        let dealt = self.dealt(&best.setup)?;
+        Ok(if dealt.step.time < best.step.time {
+            dealt
+        } else {
+            best
+        })
     }
 
     fn dealt(&self, setup: &Setup) -> Result<Plan, PlanError> {
@@ -248,20 +275,9 @@ pub fn unlimited(setup: &Setup) -> Result<Plan, PlanError> {
         deal: Deal::Balanced,
         second: None,
         proves: false,
-        deepens: false,
+        deepens: true,
     };
-    let mut best = all.plan(&setup)?;
-    for extra_in_flight in depths(setup.stages) {
-        let deeper = Setup {
-            extra_in_flight,
-            ..setup.clone()
-        };
-        let plan = all.plan(&deeper)?;
-        if plan.step.time < best.step.time {
-            best = plan;
-        }
-    }
-    Ok(best)
+    all.plan(&setup)
 }
 
 /// How far forwards may run ahead on each stage: a delayed backward on the last stage alone, which

@@ -164,7 +164,7 @@ fn the_critical_path_goes_over_the_link_and_back() {
     let spans = path.iter().map(|span| {
         let place = match span.place {
             Place::Stage(stage) => stage.to_string(),
-            Place::Channel { from, to } => format!("{from} to {to}"),
+            Place::Channel { from, to, .. } => format!("{from} to {to}"),
         };
         let kind = match span.kind {
             PathKind::Work(kind) => format!("{kind:?}"),
@@ -263,6 +263,7 @@ fn backwards_of_the_cool_down_have_costs_of_their_own() {
     stages[0].cool_down = Some(CoolDown {
         backwards: 1,
         backward: vec![compute("b", 20), moving(recompute(7), 10, 0)],
+        input: None,
         ahead: Ahead::default(),
     });
     let report = run(&Kind::OneFOneB.generate(1, 3).unwrap(), stages, 1);

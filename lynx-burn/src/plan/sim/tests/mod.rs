@@ -6,6 +6,8 @@ mod errors;
 mod exports;
 mod laws;
 mod naive;
+mod newer_kinds;
+mod orders;
 mod random;
 mod size_limits;
 

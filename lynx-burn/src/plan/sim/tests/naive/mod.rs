@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::super::costs::Costs;
 use super::super::window::Window;
 use crate::plan::schedule::{Action, Schedule};
-use wire::Wire;
+use wire::{Wire, WireName};
 
 /// What is compared with the engine's report, stage by stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,8 +31,9 @@ struct Stage {
     /// Pieces of the pass under way.
     pieces: VecDeque<Piece>,
     running: bool,
-    forwards: Vec<usize>,
-    backwards: Vec<usize>,
+    forwards: Vec<Name>,
+    /// Those that have made their gradient.
+    backwards: Vec<Name>,
     /// Work left ahead of the next backward, once begun.
     ahead: Option<u64>,
     /// The window that is open: which, for how long, and what was ahead before.
@@ -40,8 +41,15 @@ struct Stage {
     /// A message is accepted, and the stage stands still until it has left.
     leaving: Option<usize>,
     bytes: i64,
-    /// Of those, what each micro-batch has taken.
-    held: BTreeMap<usize, i64>,
+    /// Of those, what each micro-batch has taken on each chunk.
+    held: BTreeMap<Name, i64>,
+}
+
+/// One micro-batch on one chunk.
+type Name = (usize, usize);
+
+fn name(action: Action) -> Name {
+    (action.micro_batch().0, action.chunk().0)
 }
 
 struct Piece {
@@ -82,15 +90,18 @@ struct World<'a> {
     schedule: &'a Schedule,
     costs: &'a Costs,
     stages: Vec<Stage>,
-    wires: BTreeMap<(usize, usize), Wire>,
+    wires: BTreeMap<WireName, Wire>,
 }
 
 impl<'a> World<'a> {
     fn new(schedule: &'a Schedule, costs: &'a Costs) -> Self {
         let mut stages = Vec::new();
-        for costs in &costs.stages {
+        for s in 0..schedule.stages.len() {
             let mut stage = Stage::default();
-            stage.change(costs.fixed.0 as i64);
+            for chunk in 0..schedule.chunks {
+                let of_chunk = &costs.stages[chunk * schedule.stages.len() + s];
+                stage.change(of_chunk.fixed.0 as i64);
+            }
             stages.push(stage);
         }
         Self {
@@ -126,8 +137,8 @@ impl<'a> World<'a> {
     /// Changes something at this instant; false if nothing can change.
     fn settle(&mut self, now: u64) -> bool {
         let wires: Vec<_> = self.wires.keys().copied().collect();
-        for (from, to) in wires {
-            let wire = self.wires.get_mut(&(from, to)).unwrap();
+        for name in wires {
+            let wire = self.wires.get_mut(&name).unwrap();
             let free = wire.letters.iter().all(|l| !l.on_wire || l.left_in == 0);
             let waiting = wire.letters.iter_mut().find(|l| !l.on_wire);
             if let (true, Some(letter)) = (free, waiting) {
@@ -142,7 +153,7 @@ impl<'a> World<'a> {
         let Some(action) = self.head(s) else {
             return false;
         };
-        let mb = action.micro_batch().0;
+        let name = name(action);
         if action.is_compute() && !self.stages[s].running {
             self.begin(s, action);
             return true;
@@ -151,9 +162,9 @@ impl<'a> World<'a> {
             let stage = &mut self.stages[s];
             if stage.pieces.front().is_some_and(|piece| piece.left == 0) {
                 let piece = stage.pieces.pop_front().unwrap();
-                stage.give(mb, piece.frees);
+                stage.give(name, piece.frees);
                 let next = stage.pieces.front().map_or(0, |next| next.takes);
-                stage.take(mb, next);
+                stage.take(name, next);
                 self.close_window(s);
                 return true;
             }
@@ -163,14 +174,14 @@ impl<'a> World<'a> {
             }
             return false;
         }
-        let up = matches!(action, Action::SendBackward(_) | Action::RecvForward(_));
-        let peer = if up { s - 1 } else { s + 1 };
         if action.is_send() {
-            self.settle_send(s, peer, mb, now)
+            self.settle_send(s, action, now)
         } else {
-            let wire = self.wires.entry((peer, s)).or_default();
+            let (wire, boundary_of) = self.wire(s, action);
+            let wire = self.wires.entry(wire).or_default();
             let letter = wire.letters.get(wire.received);
-            let here = letter.is_some_and(|l| l.mb == mb && l.on_wire && l.arrive_in == 0);
+            let here = letter
+                .is_some_and(|l| l.boundary_of == boundary_of && l.on_wire && l.arrive_in == 0);
             if here {
                 wire.received += 1;
             }
@@ -206,12 +217,14 @@ impl<'a> World<'a> {
             }
             let window = self.kind_of_wait(s, action);
             *self.stages[s].figures.waiting.entry(window).or_default() += 1;
-            let ahead = self.backward_costs(s).1;
-            let allowed = match window {
-                Window::Send => ahead.send,
-                Window::Recv => ahead.recv,
-                _ => ahead.bubble,
-            };
+            let allowed = self.next_backward(s).is_some_and(|next| {
+                let ahead = self.backward_costs(s, next).1;
+                match window {
+                    Window::Send => ahead.send,
+                    Window::Recv => ahead.recv,
+                    _ => ahead.bubble,
+                }
+            });
             if allowed {
                 self.host(s, window, u64::MAX, 0);
             } else {
@@ -235,13 +248,13 @@ impl Stage {
         self.figures.peak = self.figures.peak.max(self.bytes as u64);
     }
 
-    fn take(&mut self, mb: usize, bytes: u64) {
-        *self.held.entry(mb).or_default() += bytes as i64;
+    fn take(&mut self, name: Name, bytes: u64) {
+        *self.held.entry(name).or_default() += bytes as i64;
         self.change(bytes as i64);
     }
 
-    fn give(&mut self, mb: usize, bytes: u64) {
-        *self.held.entry(mb).or_default() -= bytes as i64;
+    fn give(&mut self, name: Name, bytes: u64) {
+        *self.held.entry(name).or_default() -= bytes as i64;
         self.bytes -= bytes as i64;
     }
 }

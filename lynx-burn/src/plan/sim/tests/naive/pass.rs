@@ -2,34 +2,64 @@
 
 use std::collections::VecDeque;
 
-use super::super::super::costs::{Ahead, Part};
-use super::{Does, Piece, World};
+use super::super::super::costs::{Ahead, CoolDown, Part, StageCosts};
+use super::{Does, Name, Piece, World, name};
 use crate::plan::schedule::Action;
 
 impl World<'_> {
     pub(super) fn begin(&mut self, s: usize, action: Action) {
-        let mb = action.micro_batch().0;
+        let name = name(action);
         let pieces = match action {
-            Action::Forward(_) => self.of_forward(s, mb),
-            _ => self.of_backward(s, mb),
+            Action::Forward(_) => self.of_forward(s, name),
+            Action::BackwardWeight(_) => {
+                let split = self.of_chunk(s, name.1).split.as_ref();
+                let parts = split.unwrap().weight.iter();
+                parts
+                    .map(|part| self.piece(part, name.0, Does::Busy))
+                    .collect()
+            }
+            _ => self.of_backward(s, action),
         };
         let stage = &mut self.stages[s];
         let exposed = pieces.iter().filter(|p| matches!(p.does, Does::Exposed));
         stage.figures.exposed += exposed.map(|piece| piece.left).sum::<u64>();
-        stage.take(mb, pieces.front().map_or(0, |piece| piece.takes));
+        stage.take(name, pieces.front().map_or(0, |piece| piece.takes));
         stage.pieces = pieces;
         stage.running = true;
     }
 
-    /// The parts of the backward that comes next, and the work ahead of it.
-    pub(super) fn backward_costs(&self, s: usize) -> (&[Part], Ahead) {
-        let costs = &self.costs.stages[s];
-        let all = self.schedule.stages[s].iter();
-        let all = all.filter(|a| matches!(a, Action::Backward(_))).count();
-        let left = all - self.stages[s].backwards.len();
-        match &costs.cool_down {
-            Some(last) if left <= last.backwards => (&last.backward, last.ahead),
-            _ => (&costs.backward, costs.ahead),
+    fn of_chunk(&self, s: usize, chunk: usize) -> &StageCosts {
+        &self.costs.stages[chunk * self.stages.len() + s]
+    }
+
+    /// The last backwards of the chunk, if the one that comes next is one.
+    fn cool_down(&self, s: usize, chunk: usize) -> Option<&CoolDown> {
+        let makes_gradient = |a: &&Action| {
+            let is_it = matches!(a, Action::Backward(_) | Action::BackwardInput(_));
+            is_it && a.chunk().0 == chunk
+        };
+        let all = self.schedule.stages[s].iter().filter(makes_gradient);
+        let done = self.stages[s].backwards.iter().filter(|b| b.1 == chunk);
+        let left = all.count() - done.count();
+        let last = self.of_chunk(s, chunk).cool_down.as_ref();
+        last.filter(|last| left <= last.backwards)
+    }
+
+    /// The parts of the backward that comes next, if it is whole, and the work
+    /// ahead of it.
+    pub(super) fn backward_costs(&self, s: usize, (_, chunk): Name) -> (&[Part], Ahead) {
+        let costs = self.of_chunk(s, chunk);
+        match self.cool_down(s, chunk) {
+            Some(last) => (&last.backward, last.ahead),
+            None => (&costs.backward, costs.ahead),
+        }
+    }
+
+    fn input_parts(&self, s: usize, chunk: usize) -> &[Part] {
+        let split = self.of_chunk(s, chunk).split.as_ref();
+        match self.cool_down(s, chunk) {
+            Some(last) => last.input.as_ref().unwrap(),
+            None => &split.unwrap().input,
         }
     }
 
@@ -45,26 +75,35 @@ impl World<'_> {
         }
     }
 
-    fn of_forward(&self, s: usize, mb: usize) -> VecDeque<Piece> {
-        let pieces = self.costs.stages[s].forward.iter().map(|part| match part {
-            Part::Compute { .. } => self.piece(part, mb, Does::Busy),
-            Part::Collective {
-                window,
-                recompute,
-                busy,
-                ..
-            } => {
-                let busy = self.size(busy.0, mb);
-                self.piece(part, mb, Does::Host(*window, recompute.0, busy))
-            }
-            Part::Recompute { .. } => panic!("recompute in a forward"),
-        });
+    fn of_forward(&self, s: usize, (mb, chunk): Name) -> VecDeque<Piece> {
+        let pieces = self
+            .of_chunk(s, chunk)
+            .forward
+            .iter()
+            .map(|part| match part {
+                Part::Compute { .. } => self.piece(part, mb, Does::Busy),
+                Part::Collective {
+                    window,
+                    recompute,
+                    busy,
+                    ..
+                } => {
+                    let busy = self.size(busy.0, mb);
+                    self.piece(part, mb, Does::Host(*window, recompute.0, busy))
+                }
+                Part::Recompute { .. } => panic!("recompute in a forward"),
+            });
         pieces.collect()
     }
 
-    fn of_backward(&mut self, s: usize, mb: usize) -> VecDeque<Piece> {
+    fn of_backward(&mut self, s: usize, action: Action) -> VecDeque<Piece> {
         let begun = self.stages[s].ahead.take();
-        let (parts, ahead) = self.backward_costs(s);
+        let name @ (mb, chunk) = name(action);
+        let (parts, ahead) = self.backward_costs(s, name);
+        let parts = match action {
+            Action::BackwardInput(_) => self.input_parts(s, chunk),
+            _ => parts,
+        };
         let bytes = self.size(ahead.bytes.0, mb);
         let mut pieces = VecDeque::from([Piece {
             left: begun.unwrap_or(self.size(ahead.work.0, mb)),
@@ -106,24 +145,29 @@ impl World<'_> {
     }
 
     pub(super) fn end(&mut self, s: usize, action: Action) {
-        let mb = action.micro_batch().0;
+        let name = name(action);
         let trains = self.schedule.stages[s]
             .iter()
-            .any(|a| matches!(a, Action::Backward(_)));
+            .any(|a| matches!(a, Action::Backward(_) | Action::BackwardInput(_)));
         let stage = &mut self.stages[s];
         stage.running = false;
         let over = match action {
             Action::Forward(_) => {
-                stage.forwards.push(mb);
+                stage.forwards.push(name);
                 !trains
             }
+            Action::BackwardInput(_) => {
+                stage.backwards.push(name);
+                false
+            }
+            Action::BackwardWeight(_) => true,
             _ => {
-                stage.backwards.push(mb);
+                stage.backwards.push(name);
                 true
             }
         };
         if over {
-            stage.bytes -= stage.held.remove(&mb).unwrap_or(0);
+            stage.bytes -= stage.held.remove(&name).unwrap_or(0);
         }
     }
 }
