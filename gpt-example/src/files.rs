@@ -41,14 +41,19 @@ pub fn write(
 fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     // Where the path is a link, what it points to is replaced, and the link stays.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    let mut name = path
+        .file_name()
+        .ok_or(io::ErrorKind::InvalidInput)?
+        .to_owned();
     name.push(format!(".{}.part", std::process::id()));
     let aside = path.with_file_name(name);
     let complete = File::create(&aside).and_then(|file| {
         let mut out = BufWriter::new(file);
         fill(&mut out)?;
         // Not when dropped, where nobody would hear of a full disk.
-        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        out.into_inner()
+            .map_err(io::IntoInnerError::into_error)?
+            .sync_all()?;
         fs::rename(&aside, &path)
     });
     if complete.is_err() {
@@ -83,7 +88,9 @@ mod tests {
     fn folders_and_missing_folders_are_refused_with_the_path() {
         let folder = tempfile::tempdir().expect("a folder");
         for path in [folder.path().to_owned(), folder.path().join("no/such/file")] {
-            let error = write(&path, |_| Ok(())).expect_err("impossible").to_string();
+            let error = write(&path, |_| Ok(()))
+                .expect_err("impossible")
+                .to_string();
             assert!(error.contains(&path.display().to_string()), "{error}");
         }
     }

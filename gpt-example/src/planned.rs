@@ -48,7 +48,9 @@ pub enum PlannedError {
     #[error("the plan shares each layer among {0} ranks; training here knows only one")]
     Ranks(usize),
     /// Micro-batches of another size.
-    #[error("the plan's micro-batches have {tokens} tokens, which windows of {context} do not make")]
+    #[error(
+        "the plan's micro-batches have {tokens} tokens, which windows of {context} do not make"
+    )]
     Tokens {
         /// The plan's tokens.
         tokens: u64,
@@ -107,7 +109,10 @@ fn check_chain(plan: &Plan, layout: &ChainLayout) -> Result<(), PlannedError> {
     let both = planned.segments().iter().zip(layout.segments());
     let difference = both.enumerate().find(|(_, (a, b))| a != b);
     let difference = difference.map_or(String::new(), |(index, (a, b))| {
-        format!("; segment {index} is {:?} there and {:?} here", a.name, b.name)
+        format!(
+            "; segment {index} is {:?} there and {:?} here",
+            a.name, b.name
+        )
     });
     Err(PlannedError::OtherChain {
         plan_name: plan.setup.profile.name.clone(),
@@ -150,7 +155,9 @@ mod tests {
     fn micro_batches_are_whole_windows() {
         assert_eq!(windows(64, 16).ok(), Some(4));
         for tokens in [0, 8, 17] {
-            let error = windows(tokens, 16).expect_err("no whole windows").to_string();
+            let error = windows(tokens, 16)
+                .expect_err("no whole windows")
+                .to_string();
             assert!(error.contains(&format!("{tokens} tokens")), "{error}");
         }
     }

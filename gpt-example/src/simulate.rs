@@ -8,8 +8,8 @@ use lynx_burn::plan::schedule::{Kind, ScheduleError, transfers};
 use lynx_burn::plan::sim::costs::StageCosts;
 use lynx_burn::plan::sim::timeline::SpanKind;
 use lynx_burn::plan::sim::{
-    self, Costs, PathKind, PathSpan, PerWindow, Place, Report, SimError, StageReport, Timeline, svg,
-    trace,
+    self, Costs, PathKind, PathSpan, PerWindow, Place, Report, SimError, StageReport, Timeline,
+    svg, trace,
 };
 use lynx_burn::units::{Bytes, Nanos};
 
@@ -18,6 +18,9 @@ use crate::files::{self, WriteError};
 use crate::plan::{describe, throughput};
 use crate::progress::say;
 use crate::table::{Table, percent};
+
+/// A recorded step takes some kilobytes a pass.
+const MOST_PASSES: u128 = 1 << 20;
 
 /// A step that was not simulated.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +37,12 @@ pub enum SimulateError {
     /// A schedule without a step.
     #[error(transparent)]
     Sim(#[from] SimError),
+    /// More than anyone can look at.
+    #[error("{passes} forwards are too many to draw: at most {MOST_PASSES}")]
+    TooLong {
+        /// Of all stages, micro-batches and chunks.
+        passes: u128,
+    },
     /// A picture or trace cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -88,15 +97,27 @@ fn even(
     stages: usize,
     micro_batches: usize,
 ) -> Result<(Report, Timeline), SimulateError> {
+    let chunks = kind.chunks();
+    let units = [stages, micro_batches, chunks].map(|count| count as u128);
+    let passes = units.into_iter().product();
+    if passes > MOST_PASSES {
+        return Err(SimulateError::TooLong { passes });
+    }
     let schedule = transfers::eager(&kind.generate(stages, micro_batches)?);
-    let stage = StageCosts::plain(Nanos(1_000_000), Nanos(2_000_000));
-    let mut costs = Costs::with_free_links(vec![stage; stages]);
-    costs.mailbox_capacity = micro_batches;
+    let share = |millis: u64| Nanos(millis * 1_000_000 / chunks as u64);
+    let stage = StageCosts::plain_split(share(1), share(1), share(1));
+    let all = vec![stage; stages * chunks];
+    let mut costs = Costs::in_shape(schedule.shape(), all);
+    costs.mailbox_capacity = micro_batches * chunks;
     Ok(sim::record(&schedule, &costs)?)
 }
 
 fn introduce(plan: &Plan, report: &Report) -> Result<(), PlanError> {
-    say(format_args!("plan      {}: {}", plan.planner, describe(&plan.setup)));
+    say(format_args!(
+        "plan      {}: {}",
+        plan.planner,
+        describe(&plan.setup)
+    ));
     let known = match report.step == plan.step.time {
         true => String::new(),
         false => format!(" (the file says {})", plan.step.time),
@@ -134,7 +155,14 @@ fn summarise(report: &Report, timeline: &Timeline) {
 
 fn stages(report: &Report) -> Table {
     let has_bytes = report.peak().1 > Bytes(0);
-    let mut headings = vec!["stage", "forward", "backward", "collectives", "exposed", "hidden"];
+    let mut headings = vec![
+        "stage",
+        "forward",
+        "backward",
+        "collectives",
+        "exposed",
+        "hidden",
+    ];
     headings.extend(["waits", "peak"].iter().take(if has_bytes { 2 } else { 1 }));
     let mut table = Table::new(headings);
     for (index, stage) in report.stages.iter().enumerate() {
@@ -166,7 +194,9 @@ fn by_window(times: &PerWindow<Nanos>) -> String {
         [(window, time)] => format!("{time} {window}"),
         _ => {
             let all: Nanos = parts.iter().map(|(_, time)| *time).sum();
-            let parts = parts.iter().map(|(window, time)| format!("{time} {window}"));
+            let parts = parts
+                .iter()
+                .map(|(window, time)| format!("{time} {window}"));
             format!("{all}: {}", parts.collect::<Vec<_>>().join(", "))
         }
     }
@@ -188,7 +218,9 @@ fn critical(path: &[PathSpan], step: Nanos) -> String {
     let share = |time: Nanos| percent(Some(time.0 as f64 / step.0.max(1) as f64));
     let mut kinds: Vec<(&str, Nanos)> = kinds.into_iter().collect();
     kinds.sort_by_key(|&(_, time)| std::cmp::Reverse(time));
-    let kinds = kinds.iter().map(|&(kind, time)| format!("{} {kind}", share(time)));
+    let kinds = kinds
+        .iter()
+        .map(|&(kind, time)| format!("{} {kind}", share(time)));
     let mut text = kinds.collect::<Vec<_>>().join(", ");
     if let Some((stage, time)) = places.into_iter().rev().max_by_key(|(_, time)| *time) {
         text += &format!("; {} of it on stage {stage}", share(time));
@@ -199,7 +231,7 @@ fn critical(path: &[PathSpan], step: Nanos) -> String {
 fn word(kind: PathKind) -> &'static str {
     match kind {
         PathKind::Work(SpanKind::Forward) => "forward",
-        PathKind::Work(SpanKind::Backward) => "backward",
+        PathKind::Work(SpanKind::Backward | SpanKind::Weight) => "backward",
         PathKind::Work(SpanKind::Collective(_)) => "collectives",
         PathKind::Work(SpanKind::Exposed | SpanKind::Hidden(_)) => "exposed recompute",
         PathKind::Work(SpanKind::Wait { .. }) => "waits",
@@ -220,7 +252,10 @@ mod tests {
         assert_eq!(report.step, Nanos(9_000_000));
         let path = timeline.critical_path().expect("a path");
         let text = critical(&path, report.step);
-        assert!(text.starts_with("66.7 % backward, 33.3 % forward; "), "{text}");
+        assert!(
+            text.starts_with("66.7 % backward, 33.3 % forward; "),
+            "{text}"
+        );
     }
 
     #[test]

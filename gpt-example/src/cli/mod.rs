@@ -94,7 +94,11 @@ pub(crate) fn train_args(arguments: &str) -> Result<TrainArgs, clap::Error> {
 /// The options of a plan, for tests.
 #[cfg(test)]
 pub(crate) fn plan_args(arguments: &str) -> Result<PlanArgs, clap::Error> {
-    match Cli::read(["gpt", "plan"].into_iter().chain(arguments.split_whitespace()))? {
+    match Cli::read(
+        ["gpt", "plan"]
+            .into_iter()
+            .chain(arguments.split_whitespace()),
+    )? {
         Task::Plan(args) => Ok(*args),
         other => panic!("{other:?} is no plan"),
     }

@@ -14,8 +14,8 @@ pub struct SimulateArgs {
     /// A plan made by `gpt plan`
     #[arg(value_name = "PLAN")]
     pub plan: Option<PathBuf>,
-    /// Instead of a plan, an order of work with even stages: a forward takes 1 ms, a backward
-    /// 2 ms, and messages nothing
+    /// Instead of a plan, an order of work (gpipe, 1f1b, interleaved:2, zb-h1) with even stages: a
+    /// forward takes 1 ms, a backward 2 ms, and messages nothing
     #[arg(long, value_name = "KIND")]
     pub schedule: Option<Kind>,
     /// Its stages

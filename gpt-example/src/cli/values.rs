@@ -47,7 +47,11 @@ pub(super) fn windows(text: &str) -> Result<Windows, String> {
     match text {
         "all" => Ok(Windows(Window::ALL.to_vec())),
         "none" => Ok(Windows(Vec::new())),
-        _ => text.split(',').map(named).collect::<Result<_, _>>().map(Windows),
+        _ => text
+            .split(',')
+            .map(named)
+            .collect::<Result<_, _>>()
+            .map(Windows),
     }
 }
 
@@ -69,7 +73,12 @@ mod tests {
 
     #[test]
     fn spans_of_time_are_read_with_their_unit() {
-        let cases = [("10s", 10_000), ("500ms", 500), ("2min", 120_000), ("0.5 s", 500)];
+        let cases = [
+            ("10s", 10_000),
+            ("500ms", 500),
+            ("2min", 120_000),
+            ("0.5 s", 500),
+        ];
         for (text, millis) in cases {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
@@ -85,7 +94,10 @@ mod tests {
         assert_eq!(windows("none"), Ok(Windows(Vec::new())));
         assert_eq!(windows("all"), Ok(Windows(Window::ALL.to_vec())));
         let error = windows("F1,F3").expect_err("no such window");
-        assert!(error.contains("\"F3\"") && error.contains("SEND"), "{error}");
+        assert!(
+            error.contains("\"F3\"") && error.contains("SEND"),
+            "{error}"
+        );
     }
 
     #[test]

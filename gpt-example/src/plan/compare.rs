@@ -10,7 +10,9 @@ use crate::table::percent;
 
 /// Says, line by line because programs may take their time, what every strategy makes of a setup.
 pub(super) fn compare(setup: &Setup, chosen: &Plan, limit: Duration) {
-    let cells = ["strategy", "step", "relative", "peak", "hidden", "search", "gap"];
+    let cells = [
+        "strategy", "step", "relative", "peak", "hidden", "search", "gap",
+    ];
     say(line(cells.map(str::to_owned)));
     for strategy in Strategy::all(limit) {
         if strategy.name() == chosen.planner {
@@ -26,7 +28,9 @@ fn tell(name: &str, plan: Result<Plan, PlanError>, chosen: &Plan) {
     match plan {
         Ok(plan) => say(row(&plan, chosen)),
         Err(PlanError::Deal(DealError::Infeasible { stage, missing, .. })) => {
-            say(format_args!("{name:<17} does not fit: stage {stage} is {missing} short"));
+            say(format_args!(
+                "{name:<17} does not fit: stage {stage} is {missing} short"
+            ));
         }
         Err(error) => say(format_args!("{name:<17} {error}")),
     }

@@ -39,7 +39,11 @@ pub(super) fn explain(
         setup.budget,
         missing.0,
     );
-    let mut all = vec![search.heu(), search.schedule(), search.micro_batches(*nearest)];
+    let mut all = vec![
+        search.heu(),
+        search.schedule(),
+        search.micro_batches(*nearest),
+    ];
     all.extend([search.micro_batch(), search.stages(), search.ranks()]);
     all.push(search.budget(*missing));
     let found: Vec<Fitting> = all.into_iter().flatten().collect();

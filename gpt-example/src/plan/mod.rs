@@ -58,7 +58,9 @@ pub fn run(args: &PlanArgs) -> Result<(), PlanningError> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), files::WriteError> {
-    files::write(path, |out: &mut dyn io::Write| out.write_all(text.as_bytes()))
+    files::write(path, |out: &mut dyn io::Write| {
+        out.write_all(text.as_bytes())
+    })
 }
 
 /// The setup in one line, for plans and simulations.

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use lynx_burn::measure::{MeasureOptions, Measured, measure};
 use lynx_burn::plan::cluster::{Cluster, Precision, UnknownCluster};
 use lynx_burn::plan::planner::Setup;
-use lynx_burn::plan::profile::{Attention, Gpt as Formulas, GptSize, ModelProfile, StatePerParameter};
+use lynx_burn::plan::profile::{
+    Attention, Gpt as Formulas, GptSize, ModelProfile, StatePerParameter,
+};
 
 use super::error::PlanningError;
 use crate::cli::{AttentionKind, GptArgs, MaskKind, PlanArgs};

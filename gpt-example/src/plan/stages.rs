@@ -11,7 +11,10 @@ pub(super) fn table(plan: &Plan) -> Result<String, PlanError> {
     let problems = plan.problems()?;
     let segments = |stage: usize| -> Vec<&str> {
         let segments = &problems[stage].segments;
-        segments.iter().map(|segment| segment.name.as_str()).collect()
+        segments
+            .iter()
+            .map(|segment| segment.name.as_str())
+            .collect()
     };
     let stages: Vec<usize> = (0..problems.len()).collect();
     let mut tables = Vec::new();
@@ -93,18 +96,34 @@ mod tests {
         let plan = strategy.plan(&setup).expect("fits");
         let text = table(&plan).expect("the plan's own setup");
         let rows: Vec<&str> = text.lines().skip(1).collect();
-        let groups: usize = plan.stages.iter().map(|stage| stage.plan.groups.len()).sum();
+        let groups: usize = plan
+            .stages
+            .iter()
+            .map(|stage| stage.plan.groups.len())
+            .sum();
         assert_eq!(rows.len(), groups, "{text}");
         let layers = rows.iter().map(|row| {
             // The first number after the stage's, which only a stage's first row has.
             let words = row.split_whitespace();
             let at = usize::from(!row.starts_with(' '));
             let word = words.skip(at).next().expect("a number of layers");
-            word.trim_end_matches(',').parse::<usize>().expect("a number")
+            word.trim_end_matches(',')
+                .parse::<usize>()
+                .expect("a number")
         });
         assert_eq!(layers.sum::<usize>(), 32, "{text}");
-        for name in ["qkv", "attention", "projection", "mlp-in", "mlp-out", "of budget"] {
-            assert!(text.lines().next().is_some_and(|line| line.contains(name)), "{text}");
+        for name in [
+            "qkv",
+            "attention",
+            "projection",
+            "mlp-in",
+            "mlp-out",
+            "of budget",
+        ] {
+            assert!(
+                text.lines().next().is_some_and(|line| line.contains(name)),
+                "{text}"
+            );
         }
     }
 }
