@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use lynx_burn::units::Nanos;
+
 /// Rows of cells: the first column is flush left, the others flush right.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
@@ -47,6 +49,22 @@ impl fmt::Display for Table {
     }
 }
 
+/// A span of time with its unit and four digits, so that like steps can be told apart.
+pub fn duration(time: Nanos) -> String {
+    const UNITS: [(&str, u64); 3] = [("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000)];
+    let Some((name, unit)) = UNITS.into_iter().find(|(_, unit)| time.0 >= *unit) else {
+        return time.to_string();
+    };
+    let value = time.0 as f64 / unit as f64;
+    let decimals = match value {
+        _ if value >= 1000.0 => 0,
+        _ if value >= 100.0 => 1,
+        _ if value >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$} {name}")
+}
+
 /// A share in percent; `-` where there is none.
 pub fn percent(share: Option<f64>) -> String {
     match share {
@@ -66,6 +84,21 @@ mod tests {
         table.row(["wide one"]);
         let lines = ["stage           µ", "0         12.0 ms", "wide one"];
         assert_eq!(table.to_string(), lines.join("\n"));
+    }
+
+    #[test]
+    fn times_have_four_digits() {
+        let cases = [
+            (999, "999 ns"),
+            (1_500, "1.500 µs"),
+            (12_345_678, "12.35 ms"),
+            (9_773_000_000, "9.773 s"),
+            (123_456_000_000, "123.5 s"),
+            (5_000_000_000_000, "5000 s"),
+        ];
+        for (nanos, text) in cases {
+            assert_eq!(duration(Nanos(nanos)), text);
+        }
     }
 
     #[test]

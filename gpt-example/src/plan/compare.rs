@@ -6,7 +6,7 @@ use lynx_burn::plan::planner::{DealError, Plan, PlanError, Setup, Strategy, unli
 
 use super::stages::peak;
 use crate::progress::say;
-use crate::table::percent;
+use crate::table::{duration, percent};
 
 /// Says, line by line because programs may take their time, what every strategy makes of a setup.
 pub(super) fn compare(setup: &Setup, chosen: &Plan, limit: Duration) {
@@ -41,7 +41,7 @@ fn row(plan: &Plan, chosen: &Plan) -> String {
     let relative = step / chosen.step.time.seconds().max(1e-12);
     line([
         plan.planner.clone(),
-        plan.step.time.to_string(),
+        duration(plan.step.time),
         format!("{relative:.3}"),
         peak(plan).to_string(),
         percent(plan.step.hidden_fraction()),
@@ -52,7 +52,7 @@ fn row(plan: &Plan, chosen: &Plan) -> String {
 
 fn line(cells: [String; 7]) -> String {
     let [name, step, relative, peak, hidden, search, gap] = cells;
-    format!("{name:<17}{step:>9}{relative:>10}{peak:>11}{hidden:>9}{search:>10}{gap:>8}")
+    format!("{name:<17}{step:>10}{relative:>10}{peak:>12}{hidden:>9}{search:>10}{gap:>8}")
 }
 
 /// How far exposed recompute may be from the least of its kind on the worst stage; `None` where

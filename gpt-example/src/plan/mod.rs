@@ -17,7 +17,7 @@ use self::source::Source;
 use crate::cli::PlanArgs;
 use crate::files;
 use crate::progress::say;
-use crate::table::percent;
+use crate::table::{duration, percent};
 
 /// Plans as asked, writes what is to be written, and says what came of it.
 ///
@@ -106,14 +106,18 @@ fn summarise(plan: &Plan, strategy: &Strategy) {
     ));
     say(format_args!(
         "step      {}{}, stages stand still for {} of it",
-        step.time,
+        duration(step.time),
         throughput(setup, step.time.seconds()),
         percent(Some(step.bubble_ratio)),
     ));
-    say(format_args!(
-        "recompute {} hidden, {} exposed, all stages together",
-        step.hidden, step.exposed
-    ));
+    say(match step.hidden_fraction() {
+        None => "recompute none".to_owned(),
+        Some(_) => format!(
+            "recompute {} hidden, {} exposed, all stages together",
+            duration(step.hidden),
+            duration(step.exposed)
+        ),
+    });
     if setup.extra_in_flight.iter().any(|&extra| extra > 0) {
         say(format_args!(
             "in flight forwards run ahead: {:?} more micro-batches than {} asks for, by stage",

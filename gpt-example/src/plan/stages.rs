@@ -3,7 +3,7 @@
 use lynx_burn::plan::planner::{LayerGroup, Plan, PlanError, Replay};
 use lynx_burn::units::Bytes;
 
-use crate::table::{Table, percent};
+use crate::table::{Table, duration, percent};
 
 /// What every stage holds and does. Stages whose layers have other segments get a table of their
 /// own.
@@ -29,7 +29,7 @@ pub(super) fn table(plan: &Plan) -> Result<String, PlanError> {
             let budget = problem.budget.0.max(1) as f64;
             let figures = [
                 percent((all > 0).then(|| hidden as f64 / all as f64)),
-                planned.time.to_string(),
+                duration(planned.time),
                 problem.in_flight.to_string(),
                 cost.peak.to_string(),
                 percent(Some(cost.peak.0 as f64 / budget)),
