@@ -9,7 +9,7 @@ use lynx_burn::plan::planner::{Plan, PlanError};
 use lynx_burn::plan::schedule::Schedule;
 
 use crate::cli::TrainArgs;
-use crate::config::GptConfig;
+use crate::config::{GptConfig, LARGEST};
 use crate::model::Gpt;
 use crate::progress::say;
 
@@ -57,6 +57,12 @@ pub enum PlannedError {
         /// The model's context.
         context: usize,
     },
+    /// A batch beyond what `--batch` accepts.
+    #[error("the plan asks for a batch of {wanted}, more than {LARGEST}")]
+    TooLarge {
+        /// The plan's.
+        wanted: usize,
+    },
     /// A batch of another size.
     #[error("the plan asks for a batch of {wanted}, --batch for {batch}")]
     Batch {
@@ -85,6 +91,9 @@ pub(crate) fn obey(args: &mut TrainArgs) -> Result<Option<Schedule>, PlannedErro
     if let Some(tokens) = plan.setup.profile.tokens {
         let windows = windows(tokens, config.context)?;
         let wanted = micro_batches.saturating_mul(windows);
+        if wanted > LARGEST {
+            return Err(PlannedError::TooLarge { wanted });
+        }
         match args.training.batch {
             Some(batch) if batch != wanted => return Err(PlannedError::Batch { wanted, batch }),
             _ => args.training.batch = Some(wanted),

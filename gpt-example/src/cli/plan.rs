@@ -176,3 +176,51 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     pub write_cluster: Option<PathBuf>,
 }
+
+#[cfg(test)]
+mod tests {
+    use lynx_burn::plan::cluster::Window;
+
+    use super::super::{one_line, plan_args};
+    use super::*;
+
+    #[test]
+    fn the_options_of_a_plan_are_read() {
+        let args = "--model 7b --cluster a100-40-pcie --tp 4 --pp 2 --micro-batch 4 \
+                    --micro-batches 16 --budget 38GiB --strategy opt --windows B1,B2 --masks counted";
+        let args = plan_args(args).expect("valid");
+        assert_eq!(args.source.model.as_deref(), Some("7b"));
+        assert_eq!(
+            (args.source.tp, args.source.micro_batch),
+            (Some(4), Some(4))
+        );
+        assert_eq!((args.setup.pp, args.setup.micro_batches), (2, 16));
+        assert_eq!(args.setup.budget, Some(Bytes(38 << 30)));
+        assert_eq!(args.setup.windows.0, [Window::B1, Window::B2]);
+        assert_eq!(args.gpt.masks, Some(MaskKind::Counted));
+        assert_eq!(args.setup.time_limit, Duration::from_secs(10));
+    }
+
+    #[test]
+    fn options_of_one_source_are_refused_with_another() {
+        let cases = [
+            ("", "--model"),
+            ("--model 7b", "--cluster"),
+            ("--model 7b --measure", "--measure"),
+            ("--profile p.json --cluster h200 --tp 2", "--tp"),
+            (
+                "--profile p.json --cluster h200 --precision f32",
+                "--precision",
+            ),
+            ("--measure --masks counted", "--masks"),
+            ("--model 7b --cluster h200 --width 64", "--width"),
+            ("--model 7b --cluster h200 --device flex", "--device"),
+        ];
+        for (arguments, named) in cases {
+            let error = one_line(&plan_args(arguments).expect_err(arguments));
+            assert!(error.contains(named), "{arguments}: {error}");
+            assert!(!error.contains('\n'), "{arguments}: {error}");
+        }
+        plan_args("--measure --width 64 --device flex --micro-batch 2").expect("all of measuring");
+    }
+}

@@ -55,9 +55,18 @@ pub enum ForecastError {
         /// The choices.
         planned: usize,
     },
-    /// More micro-batches than can be counted here.
-    #[error("{0} micro-batches are too many")]
-    MicroBatches(u64),
+    /// A schedule that no memory could hold.
+    #[error(
+        "{micro_batches} micro-batches on {stages} stages are too many: at most {} passes \
+         can be simulated",
+        Forecast::MOST_PASSES
+    )]
+    TooLong {
+        /// The micro-batches.
+        micro_batches: u64,
+        /// The stages.
+        stages: usize,
+    },
     /// A stage that cannot be described.
     #[error(transparent)]
     Setup(#[from] StageSetupError),
@@ -70,6 +79,10 @@ pub enum ForecastError {
 }
 
 impl Forecast {
+    /// The most forwards of a step, of all stages together: a schedule holds some hundred bytes
+    /// for each.
+    pub const MOST_PASSES: u64 = 1 << 24;
+
     /// The step of these plans, one for each stage, with so many layers on each.
     pub fn new(
         setup: &Setup,
@@ -114,9 +127,15 @@ impl Forecast {
 
 /// The schedule of a setup, with transfers.
 fn schedule(setup: &Setup) -> Result<Schedule, ForecastError> {
-    let many = || ForecastError::MicroBatches(setup.micro_batches);
-    let micro_batches = usize::try_from(setup.micro_batches).map_err(|_| many())?;
-    let compute = setup.schedule.generate(setup.stages, micro_batches)?;
+    let (stages, micro_batches) = (setup.stages, setup.micro_batches);
+    let passes = micro_batches.checked_mul(stages as u64);
+    let fits = passes.is_some_and(|passes| passes <= Forecast::MOST_PASSES);
+    let count = usize::try_from(micro_batches).ok().filter(|_| fits);
+    let count = count.ok_or(ForecastError::TooLong {
+        micro_batches,
+        stages,
+    })?;
+    let compute = setup.schedule.generate(stages, count)?;
     let deeper = deepen(&compute, &setup.extra_in_flight);
     Ok(transfers::eager(&deeper))
 }

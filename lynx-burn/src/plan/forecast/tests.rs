@@ -104,3 +104,15 @@ fn the_step_of_one_stage_is_the_sum_of_its_parts() {
     assert_eq!(plan.step.time, once.saturating_mul(3));
     assert_eq!(plan.step.hidden_fraction(), None);
 }
+
+#[test]
+fn a_step_that_no_memory_could_hold_is_refused_with_its_counts() {
+    let cluster: Cluster = "h200".parse().unwrap();
+    let profile = gpt("1.3b", &cluster, 1, 1);
+    for micro_batches in [1 << 24, u64::MAX] {
+        let setup = Setup::new(&profile, &cluster, 2, micro_batches);
+        let error = schedule(&setup).unwrap_err().to_string();
+        let start = format!("{micro_batches} micro-batches on 2 stages");
+        assert!(error.starts_with(&start), "{error}");
+    }
+}
