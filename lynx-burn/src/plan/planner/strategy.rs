@@ -280,19 +280,26 @@ pub fn unlimited(setup: &Setup) -> Result<Plan, PlanError> {
     all.plan(&setup)
 }
 
-/// How far forwards may run ahead on each stage: a delayed backward on the last stage alone, which
-/// has no forward window otherwise; on every stage; the forward bubbles of early stages filled;
-/// both.
+/// How far forwards may run ahead on each stage: by one; as far as fills the forward bubbles of
+/// early stages; both.
+///
+/// Not on a stage that is alone or last. There one micro-batch is in flight, and a delayed backward
+/// would only give it forward windows: what they make anew is there beside what the other
+/// micro-batch holds of it, and that is more than retaining it with one in flight.
 fn depths(stages: usize) -> Vec<Vec<usize>> {
-    let last = |stage| usize::from(stage + 1 == stages);
     let behind = |stage: usize| stages - 1 - stage;
     let mut all: Vec<Vec<usize>> = vec![
-        (0..stages).map(last).collect(),
-        vec![1; stages],
+        (0..stages).map(|stage| behind(stage).min(1)).collect(),
         (0..stages).map(behind).collect(),
-        (0..stages).map(|stage| behind(stage) + 1).collect(),
+        (0..stages)
+            .map(|stage| behind(stage) + behind(stage).min(1))
+            .collect(),
     ];
     all.retain(|extra| extra.iter().any(|&more| more > 0));
     all.dedup();
     all
 }
+
+#[cfg(test)]
+#[path = "strategy_tests.rs"]
+mod tests;
