@@ -11,7 +11,6 @@ use lynx_burn::plan::schedule::Schedule;
 use crate::cli::TrainArgs;
 use crate::config::{GptConfig, LARGEST};
 use crate::model::Gpt;
-use crate::progress::say;
 
 /// A plan that a training run cannot obey.
 #[derive(Debug, thiserror::Error)]
@@ -73,11 +72,19 @@ pub enum PlannedError {
     },
 }
 
-/// Reads the plan that the options name, if they name one, and makes its decisions theirs. Returns
-/// the schedule where it is none that its kind alone would give.
-pub(crate) fn obey(args: &mut TrainArgs) -> Result<Option<Schedule>, PlannedError> {
+/// What a plan brings beside options.
+#[derive(Default)]
+pub(crate) struct Obeyed {
+    /// The schedule, where it is none that its kind alone would give.
+    pub(crate) schedule: Option<Schedule>,
+    /// What to say of it.
+    pub(crate) about: Vec<String>,
+}
+
+/// Reads the plan that the options name, if they name one, and makes its decisions theirs.
+pub(crate) fn obey(args: &mut TrainArgs) -> Result<Obeyed, PlannedError> {
     let Some(path) = &args.pipeline.plan else {
-        return Ok(None);
+        return Ok(Obeyed::default());
     };
     let plan = Plan::read(path)?;
     let config = args.config();
@@ -89,17 +96,20 @@ pub(crate) fn obey(args: &mut TrainArgs) -> Result<Option<Schedule>, PlannedErro
     let forecast = plan.forecast()?;
     let micro_batches = forecast.schedule.micro_batches;
     if let Some(tokens) = plan.setup.profile.tokens {
-        let windows = windows(tokens, config.context)?;
-        let wanted = micro_batches.saturating_mul(windows);
-        if wanted > LARGEST {
-            return Err(PlannedError::TooLarge { wanted });
-        }
+        let wanted = micro_batches.saturating_mul(windows(tokens, config.context)?);
         match args.training.batch {
+            _ if wanted > LARGEST => return Err(PlannedError::TooLarge { wanted }),
             Some(batch) if batch != wanted => return Err(PlannedError::Batch { wanted, batch }),
             _ => args.training.batch = Some(wanted),
         }
     }
-    note_other_sizes(&plan, &config);
+    let mut about = vec![format!(
+        "plan      {}: {} for {}, its recompute on demand",
+        path.display(),
+        plan.planner,
+        plan.setup.profile.name
+    )];
+    about.extend(other_sizes(&plan, &config));
     let pipeline = &mut args.pipeline;
     pipeline.policy = plan.policy(&layout)?;
     pipeline.stages = None;
@@ -107,7 +117,10 @@ pub(crate) fn obey(args: &mut TrainArgs) -> Result<Option<Schedule>, PlannedErro
     pipeline.schedule = plan.setup.schedule;
     pipeline.micro_batches = micro_batches;
     let deeper = plan.setup.extra_in_flight.iter().any(|&extra| extra > 0);
-    Ok(deeper.then_some(forecast.schedule))
+    Ok(Obeyed {
+        schedule: deeper.then_some(forecast.schedule),
+        about,
+    })
 }
 
 fn check_chain(plan: &Plan, layout: &ChainLayout) -> Result<(), PlannedError> {
@@ -144,16 +157,16 @@ fn windows(tokens: u64, context: usize) -> Result<usize, PlannedError> {
 }
 
 /// Layers of other sizes can be cut alike, but the plan's times and bytes are not theirs.
-fn note_other_sizes(plan: &Plan, config: &GptConfig) {
+fn other_sizes(plan: &Plan, config: &GptConfig) -> Option<String> {
     let planned = plan.setup.profile.weights().parameters.0;
     // Of 32 bits each.
     let own = 4 * config.parameters() as u64;
-    if planned != 0 && planned != own {
-        say(format_args!(
-            "note      the plan is for weights of {planned} bytes, this model has {own}: the plan's \
-             times and bytes are of another model"
-        ));
-    }
+    (planned != 0 && planned != own).then(|| {
+        format!(
+            "note      the plan is for weights of {planned} bytes, this model has {own}: its times \
+             and bytes are of another model"
+        )
+    })
 }
 
 #[cfg(test)]

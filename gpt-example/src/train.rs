@@ -36,7 +36,7 @@ struct Configuration<'a> {
 pub fn run(args: &TrainArgs) -> Result<(), RunError> {
     let mut args = args.clone();
     args.config().validate()?;
-    let schedule = obey(&mut args)?;
+    let obeyed = obey(&mut args)?;
     let args = &args;
     args.check()?;
     let config = args.config();
@@ -47,7 +47,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         .iter()
         .map(|name| name.open())
         .collect::<Result<Vec<Device>, _>>()?;
-    let trainer = build(args, &devices, schedule)?;
+    let trainer = build(args, &devices, obeyed.schedule)?;
     let configuration = Configuration {
         options: args,
         model: &config,
@@ -59,6 +59,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
     let folder = folder.unwrap_or_else(RunFolder::default_path);
     let folder = RunFolder::create(&folder, &configuration)?;
     summarise(&configuration, &corpus, &folder);
+    obeyed.about.iter().for_each(say);
     let mut run = Run {
         args,
         context: config.context,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use common::{gpt, metrics, number};
+use common::{gpt, metrics, number, refused};
 use serde_json::Value;
 
 /// A model that learns something within a second or two.
@@ -125,13 +125,7 @@ fn wrong_input_is_one_line_and_exit_code_2() {
         ("trian", "trian"),
     ];
     for (arguments, named) in cases {
-        let output = gpt(folder.path(), arguments);
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments}: {error}");
-        assert_eq!(error.lines().count(), 1, "{arguments}: {error}");
-        assert!(error.contains(named), "{arguments}: {error}");
-        assert!(!error.contains("panicked"), "{arguments}: {error}");
-        assert!(output.stdout.is_empty(), "{arguments}: {output:?}");
+        refused(folder.path(), arguments, named);
     }
 }
 

@@ -104,9 +104,9 @@ mod tests {
         assert_eq!(rows.len(), groups, "{text}");
         let layers = rows.iter().map(|row| {
             // The first number after the stage's, which only a stage's first row has.
-            let words = row.split_whitespace();
+            let mut words = row.split_whitespace();
             let at = usize::from(!row.starts_with(' '));
-            let word = words.skip(at).next().expect("a number of layers");
+            let word = words.nth(at).expect("a number of layers");
             word.trim_end_matches(',')
                 .parse::<usize>()
                 .expect("a number")
