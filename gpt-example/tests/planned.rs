@@ -22,8 +22,15 @@ fn a_measured_plan_trains_and_recomputes_what_it_says() {
         "train --plan plan.json {TINY} --steps 2 --warmup 0 --log-every 1 --eval-batches 1 \
          --sample 0 --out run"
     );
-    // What `none` needs is more than 900 KiB, whatever the machine: bytes are counted, not timed.
-    let budgets = ["--strategy full", "--budget 900KiB", "--strategy selective"];
+    // A little less than what it takes to recompute nothing.
+    said(&gpt(
+        folder.path(),
+        &format!("{plan} --strategy none --no-compare"),
+    ));
+    let plain = Plan::read(folder.path().join("plan.json")).expect("a plan");
+    let peaks = plain.stages.iter().map(|stage| stage.predicted.peak.0);
+    let tight = format!("--budget {}", peaks.max().expect("a stage") / 100 * 97);
+    let budgets = ["--strategy full", tight.as_str(), "--strategy selective"];
     let mut losses = Vec::new();
     for budget in budgets {
         let text = said(&gpt(

@@ -112,6 +112,8 @@ fn critical(path: &[PathSpan], step: Nanos) -> String {
     }
     let share = |time: Nanos| percent(Some(time.0 as f64 / step.0.max(1) as f64));
     let mut kinds: Vec<(&str, Nanos)> = kinds.into_iter().collect();
+    // What rounds to nothing is left out.
+    kinds.retain(|&(_, time)| time.0.saturating_mul(2000) >= step.0);
     kinds.sort_by_key(|&(_, time)| std::cmp::Reverse(time));
     let kinds = kinds
         .iter()
