@@ -27,11 +27,7 @@ impl Worker<'_> {
             }
             kept -= self.give_back(part.bytes(), unit, recorder);
         }
-        if self
-            .backwards
-            .get(unit.chunk.0)
-            .is_none_or(|left| *left == 0)
-        {
+        if !self.trains {
             self.memory.change(-kept, self.now, recorder);
         }
     }
@@ -44,9 +40,7 @@ impl Worker<'_> {
     ) -> Result<(), SimError> {
         let unit = action.unit();
         let costs = self.costs(unit.chunk);
-        let left = self.backwards.get(unit.chunk.0).copied().unwrap_or(0);
-        let last = costs.cool_down.as_ref();
-        let last = last.filter(|last| left <= last.backwards);
+        let last = self.cool_down(unit.chunk);
         let ahead = last.map_or(costs.ahead, |last| last.ahead);
         let parts = match action {
             Action::BackwardWeight(_) => costs.split.as_ref().map(|split| &split.weight),
