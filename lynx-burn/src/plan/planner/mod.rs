@@ -12,7 +12,7 @@ mod deal_error;
 mod evaluate;
 mod front;
 mod heu;
-mod layer;
+pub(in crate::plan) mod layer;
 mod milp;
 mod min_max;
 mod outcome;
@@ -24,7 +24,9 @@ mod plan_policy;
 mod problem;
 mod setup;
 mod setup_error;
+pub(in crate::plan) mod setup_windows;
 mod stage_sum;
+mod strategy;
 mod sums;
 
 pub use choice::{LayerGroup, ParseChoiceError, Replay, SegmentChoice, StagePlan};
@@ -34,12 +36,13 @@ pub use heu::Heu;
 pub use milp::{Checkmate, Opt};
 pub use outcome::{Change, Feasible, Infeasible, Outcome, Planner};
 pub use partition::{Dealer, StageOutcome};
-pub use plan::{Plan, PlannedStage};
+pub use plan::{Plan, PlannedStage, Step};
 pub use plan_error::{ProblemError, Violation};
 pub use plan_policy::PlanError;
 pub use problem::{Ends, SegmentCost, StageProblem, Windows};
 pub use setup::Setup;
 pub use setup_error::StageSetupError;
+pub use strategy::{Strategy, UnknownStrategy, unlimited};
 
 #[cfg(test)]
 mod brute;

@@ -27,7 +27,7 @@ pub struct StageOutcome {
 
 /// Deals layers to stages.
 pub struct Dealer<'a> {
-    setup: &'a Setup<'a>,
+    setup: &'a Setup,
     planner: &'a dyn Planner,
     /// Layers of one kind cost the same wherever they are.
     alike: bool,
@@ -36,7 +36,7 @@ pub struct Dealer<'a> {
 
 impl<'a> Dealer<'a> {
     /// A dealer with a planner inside.
-    pub fn new(setup: &'a Setup<'a>, planner: &'a dyn Planner) -> Result<Self, DealError> {
+    pub fn new(setup: &'a Setup, planner: &'a dyn Planner) -> Result<Self, DealError> {
         let (stages, layers) = (setup.stages, setup.profile.layer_count());
         if stages == 0 || stages > layers {
             return Err(DealError::Stages { stages, layers });
@@ -224,7 +224,7 @@ impl Costs for Times<'_> {
 }
 
 struct Parameters<'a> {
-    setup: &'a Setup<'a>,
+    setup: &'a Setup,
 }
 
 impl Costs for Parameters<'_> {
