@@ -62,7 +62,10 @@ impl Stage {
     }
 
     pub(super) fn give(&mut self, name: Name, bytes: u64) {
-        *self.held.entry(name).or_default() -= bytes as i64;
-        self.bytes -= bytes as i64;
+        // What is rounded up when it is freed was never there.
+        let held = self.held.entry(name).or_default();
+        let bytes = (bytes as i64).min(*held);
+        *held -= bytes;
+        self.bytes -= bytes;
     }
 }
