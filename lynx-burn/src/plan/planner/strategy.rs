@@ -40,6 +40,9 @@ pub struct Strategy {
     proves: bool,
     /// Whether forwards may run ahead where that pays.
     deepens: bool,
+    /// What else is tried where recompute stays exposed or nothing fits, each with a deal of its
+    /// own: nothing that overlaps should be slower than what does not.
+    rivals: Vec<Self>,
 }
 
 /// A name that no strategy has.
@@ -62,12 +65,20 @@ impl Strategy {
             second: None,
             proves: false,
             deepens: false,
+            rivals: Vec::new(),
         };
         let balanced = |name, about, planner| Self {
             deal: Deal::Balanced,
             ..even(name, about, planner)
         };
         let time_limit = limit;
+        let rivals = || {
+            vec![
+                balanced("adapipe", "", Box::new(AdaPipe)),
+                // It holds least: one input for many layers.
+                balanced("full-uniform", "", Box::<Uniform>::default()),
+            ]
+        };
         vec![
             even("none", "nothing is recomputed", Box::new(RetainAll)),
             even(
@@ -110,12 +121,14 @@ impl Strategy {
             Self {
                 second: Some(Box::new(AdaPipe)),
                 deepens: true,
+                rivals: rivals(),
                 ..balanced("heu", "recompute in windows", Box::<Heu>::default())
             },
             Self {
                 second: Some(Box::new(Opt { time_limit })),
                 proves: true,
                 deepens: true,
+                rivals: rivals(),
                 ..balanced(
                     "opt",
                     "recompute in windows, every layer for itself, as an integer program",
@@ -164,16 +177,41 @@ impl Strategy {
     /// If there is none within the budget, or the setup makes no sense.
     pub fn plan(&self, setup: &Setup) -> Result<Plan, PlanError> {
         let began = Instant::now();
-        let mut best = self.dealt(setup)?;
-        if self.deepens {
-            best = self.deepest(best)?;
+        let mut best = self.alone(setup);
+        for rival in &self.rivals {
+            if best.as_ref().is_ok_and(|b| b.step.exposed == Nanos::ZERO) {
+                break;
+            }
+            let other = rival.deepened(setup, self.deepens);
+            best = match (best, other) {
+                (Ok(own), Ok(other)) if other.step.time >= own.step.time => Ok(own),
+                (Err(error), Err(_)) => Err(error),
+                (own, Err(_)) => own,
+                (_, other) => other,
+            };
         }
-        if let Some(second) = &self.second {
-            self.improve(&mut best, second.as_ref())?;
-        }
+        let mut best = best?;
         self.name.clone_into(&mut best.planner);
         best.search = Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
         Ok(best)
+    }
+
+    /// The best plan without rivals.
+    fn alone(&self, setup: &Setup) -> Result<Plan, PlanError> {
+        let mut best = self.deepened(setup, self.deepens)?;
+        if let Some(second) = &self.second {
+            self.improve(&mut best, second.as_ref())?;
+        }
+        Ok(best)
+    }
+
+    fn deepened(&self, setup: &Setup, deepens: bool) -> Result<Plan, PlanError> {
+        let shallow = self.dealt(setup)?;
+        if deepens {
+            self.deepest(shallow)
+        } else {
+            Ok(shallow)
+        }
     }
 
     /// The best of this plan and those with forwards that run ahead.
@@ -276,6 +314,7 @@ pub fn unlimited(setup: &Setup) -> Result<Plan, PlanError> {
         second: None,
         proves: false,
         deepens: true,
+        rivals: Vec::new(),
     };
     all.plan(&setup)
 }

@@ -88,8 +88,9 @@ impl<'a> Engine<'a> {
         let Some(action) = worker.action() else {
             return Ok(false);
         };
-        worker.done.allow(action)?;
-        let went_on = match (action, action.other_end(stage, self.shape)) {
+        let other = action.other_end(stage, self.shape);
+        worker.done.allow(action, other.is_some())?;
+        let went_on = match (action, other) {
             (Action::Forward(unit), _) => {
                 worker.forward(unit, recorder);
                 true

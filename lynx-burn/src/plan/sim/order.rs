@@ -17,16 +17,25 @@ pub(super) struct Done {
     backwards: usize,
 }
 
+const F: u8 = 1;
+const B: u8 = 1 << 1;
+const SF: u8 = 1 << 2;
+const RF: u8 = 1 << 3;
+const SB: u8 = 1 << 4;
+const RB: u8 = 1 << 5;
+const I: u8 = 1 << 6;
+const W: u8 = 1 << 7;
+
 fn bit(action: Action) -> u8 {
     match action {
-        Action::Forward(_) => 1,
-        Action::Backward(_) => 2,
-        Action::SendForward(_) => 4,
-        Action::RecvForward(_) => 8,
-        Action::SendBackward(_) => 16,
-        Action::RecvBackward(_) => 32,
-        Action::BackwardInput(_) => 64,
-        Action::BackwardWeight(_) => 128,
+        Action::Forward(_) => F,
+        Action::Backward(_) => B,
+        Action::SendForward(_) => SF,
+        Action::RecvForward(_) => RF,
+        Action::SendBackward(_) => SB,
+        Action::RecvBackward(_) => RB,
+        Action::BackwardInput(_) => I,
+        Action::BackwardWeight(_) => W,
     }
 }
 
@@ -56,8 +65,9 @@ impl Done {
     }
 
     /// Refuses `action` if it is of no micro-batch or chunk, leads nowhere, was
-    /// done before, or needs something that was not.
-    pub(super) fn allow(&self, action: Action) -> Result<(), ScheduleError> {
+    /// done before, or needs something that was not. `leads` tells whether there
+    /// is a stage at its other end.
+    pub(super) fn allow(&self, action: Action, leads: bool) -> Result<(), ScheduleError> {
         let (stage, shape, unit) = (self.stage, self.shape, action.unit());
         if unit.micro_batch.0 >= self.micro_batches {
             return Err(ScheduleError::UnknownMicroBatch {
@@ -73,10 +83,41 @@ impl Done {
                 chunks: shape.chunks,
             });
         }
-        if !action.is_compute() && action.peer(stage, shape).is_none() {
+        if !action.is_compute() && !leads {
             return Err(ScheduleError::NoNeighbour { stage, action });
         }
         let mask = self.mask(unit);
+        match shape.stages > 1 && self.is_ready(action, mask) {
+            true => Ok(()),
+            false => self.examine(action, mask),
+        }
+    }
+
+    /// Whether nothing is wrong with an action on one of several stages, looked
+    /// at all at once: it is asked for every action, what is wrong only once.
+    fn is_ready(&self, action: Action, mask: u8) -> bool {
+        let (chunk, shape) = (action.chunk().0, self.shape);
+        let first = self.stage.0 == 0 && chunk == 0;
+        let last = self.stage.0 + 1 == shape.stages && chunk + 1 == shape.chunks;
+        let input = if first { 0 } else { RF };
+        let gradient = if last { 0 } else { RB };
+        let (excludes, needs) = match action {
+            Action::Forward(_) => (F, input),
+            Action::Backward(_) => (B | I | W, F | gradient),
+            Action::BackwardInput(_) => (B | I | W, F | gradient),
+            Action::BackwardWeight(_) => (B | W, I),
+            Action::SendForward(_) => (SF, F),
+            Action::SendBackward(_) if mask & I != 0 => (SB, I),
+            Action::SendBackward(_) => (SB, B),
+            Action::RecvForward(_) => (RF, 0),
+            Action::RecvBackward(_) => (RB, 0),
+        };
+        mask & excludes == 0 && mask & needs == needs
+    }
+
+    /// Says what is wrong with an action, if something is.
+    fn examine(&self, action: Action, mask: u8) -> Result<(), ScheduleError> {
+        let (stage, unit) = (self.stage, action.unit());
         if mask & bit(action) != 0 {
             return Err(ScheduleError::Repeated { stage, action });
         }

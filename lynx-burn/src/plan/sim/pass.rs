@@ -25,13 +25,9 @@ impl Worker<'_> {
                 let busy = scale(busy.0, self.all.size(unit.micro_batch.0));
                 self.hide_ahead((*window, busy), begin, recompute.0, recorder);
             }
-            kept -= self.give_back(part.bytes(), unit, recorder);
+            kept -= self.give_back(part.bytes(), kept, unit, recorder);
         }
-        if self
-            .backwards
-            .get(unit.chunk.0)
-            .is_none_or(|left| *left == 0)
-        {
+        if !self.trains {
             self.memory.change(-kept, self.now, recorder);
         }
     }
@@ -44,9 +40,7 @@ impl Worker<'_> {
     ) -> Result<(), SimError> {
         let unit = action.unit();
         let costs = self.costs(unit.chunk);
-        let left = self.backwards.get(unit.chunk.0).copied().unwrap_or(0);
-        let last = costs.cool_down.as_ref();
-        let last = last.filter(|last| left <= last.backwards);
+        let last = self.cool_down(unit.chunk);
         let ahead = last.map_or(costs.ahead, |last| last.ahead);
         let parts = match action {
             Action::BackwardWeight(_) => costs.split.as_ref().map(|split| &split.weight),
@@ -86,7 +80,7 @@ impl Worker<'_> {
                 self.hide(*window, begin, hidden, unit, recorder);
                 self.expose(work - hidden, unit, recorder);
             }
-            kept -= self.give_back(part.bytes(), unit, recorder);
+            kept -= self.give_back(part.bytes(), kept, unit, recorder);
         }
         match action.ends_backward() {
             true => self.memory.change(-kept, self.now, recorder),
@@ -115,9 +109,10 @@ impl Worker<'_> {
         }
         self.expose(left, unit, recorder);
         let forward = costs.forward.iter().map(Part::bytes);
-        let of_forward: i64 = forward
-            .map(|b| signed(scale(b.takes.0, size)) - signed(scale(b.frees.0, size)))
-            .sum();
+        let of_forward = forward.fold(0, |kept, bytes| {
+            let held = kept + signed(scale(bytes.takes.0, size));
+            held - held.min(signed(scale(bytes.frees.0, size)))
+        });
         of_forward + of_ahead
     }
 
@@ -127,8 +122,17 @@ impl Worker<'_> {
         taken
     }
 
-    fn give_back<R: Recorder>(&mut self, bytes: Change, unit: Unit, recorder: &mut R) -> i64 {
+    /// Frees what a part frees, but not more than is `kept`: for odd sizes, what
+    /// several parts take may add up to less than one frees, by rounding.
+    fn give_back<R: Recorder>(
+        &mut self,
+        bytes: Change,
+        kept: i64,
+        unit: Unit,
+        recorder: &mut R,
+    ) -> i64 {
         let freed = signed(scale(bytes.frees.0, self.all.size(unit.micro_batch.0)));
+        let freed = freed.min(kept);
         self.memory.change(-freed, self.now, recorder);
         freed
     }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::ahead::Pool;
-use super::costs::{Ahead, Costs, StageCosts, scale};
+use super::costs::{Ahead, CoolDown, Costs, StageCosts, scale};
 use super::memory::Meter;
 use super::order::Done;
 use super::recorder::{Lane, Recorder};
@@ -25,10 +25,15 @@ pub(super) struct Worker<'a> {
     next: usize,
     shape: Shape,
     pub(super) all: &'a Costs,
-    /// The backwards of each chunk that are not done yet; without any, nothing
-    /// is kept.
+    /// Whether there are backwards; without any, nothing is kept.
+    pub(super) trains: bool,
+    /// The backwards of each chunk that are not done yet, where the last of them
+    /// differ from the others; else empty.
     pub(super) backwards: Vec<usize>,
     pub(super) ahead: Pool,
+    /// Whether anything at all may be done ahead of a backward. Most pipelines
+    /// have waits by the million and nothing to do in them.
+    has_ahead: bool,
     /// What first parts of backwards have left for the second.
     pub(super) halves: HashMap<Unit, i64>,
     pub(super) memory: Meter,
@@ -44,14 +49,24 @@ impl<'a> Worker<'a> {
         done: Done,
         recorder: &mut R,
     ) -> Self {
-        let mut backwards = vec![0; shape.chunks];
+        let own = all.stages.iter().skip(stage.0).step_by(shape.stages);
+        let mut backwards = match own.clone().any(|costs| costs.cool_down.is_some()) {
+            true => vec![0; shape.chunks],
+            false => Vec::new(),
+        };
+        let mut trains = false;
         for action in actions.iter().filter(|action| action.makes_gradient()) {
+            trains = true;
             // Those of unknown chunks are refused later.
             if let Some(count) = backwards.get_mut(action.chunk().0) {
                 *count += 1;
             }
         }
-        let own = all.stages.iter().skip(stage.0).step_by(shape.stages);
+        let works = |costs: &StageCosts| {
+            let last = costs.cool_down.as_ref().map(|last| last.ahead.work);
+            costs.ahead.work > Nanos(0) || last.is_some_and(|work| work > Nanos(0))
+        };
+        let has_ahead = own.clone().any(works);
         let fixed = own.map(|costs| costs.fixed.0).fold(0, u64::saturating_add);
         Self {
             now: 0,
@@ -61,8 +76,10 @@ impl<'a> Worker<'a> {
             next: 0,
             shape,
             all,
+            trains,
             backwards,
             ahead: Pool::default(),
+            has_ahead,
             halves: HashMap::new(),
             memory: Meter::new(stage, fixed, recorder),
             tally: StageReport::default(),
@@ -114,20 +131,30 @@ impl<'a> Worker<'a> {
 
     /// What recompute can be done for now, and how much of it there is in all.
     fn target(&mut self) -> Option<(Unit, Ahead)> {
+        if !self.has_ahead {
+            return None;
+        }
         let unit = self.ahead.next(self.actions, &self.done)?;
-        let ahead = self.ahead_of(unit.chunk)?;
+        // A chunk that there is not is refused when its turn comes.
+        if unit.chunk.0 >= self.shape.chunks {
+            return None;
+        }
+        let ahead = self.ahead_of(unit.chunk);
         let ready = self.done.has(Action::Forward(unit));
         (ready && ahead.work > Nanos(0)).then_some((unit, ahead))
     }
 
     /// What may be done ahead of the next backward of a chunk.
-    fn ahead_of(&self, chunk: ChunkId) -> Option<Ahead> {
+    fn ahead_of(&self, chunk: ChunkId) -> Ahead {
+        let last = self.cool_down(chunk);
+        last.map_or(self.costs(chunk).ahead, |last| last.ahead)
+    }
+
+    /// The costs of the last backwards of a chunk, if the next one is one.
+    pub(super) fn cool_down(&self, chunk: ChunkId) -> Option<&'a CoolDown> {
+        let last = self.costs(chunk).cool_down.as_ref()?;
         let left = *self.backwards.get(chunk.0)?;
-        let costs = self.costs(chunk);
-        Some(match &costs.cool_down {
-            Some(last) if left <= last.backwards => last.ahead,
-            _ => costs.ahead,
-        })
+        (left <= last.backwards).then_some(last)
     }
 
     /// The recompute that fits into a window from `begin` until now, in which

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use super::super::costs::{Costs, StageCosts};
+use super::super::costs::{Costs, Split, StageCosts};
 use super::super::window::Window;
 use super::super::{SimError, record, simulate};
 use super::{collective, compute, even, keep, moving, recompute};
@@ -41,6 +41,46 @@ fn costs_that_do_not_fit_the_schedule_are_refused_with_both_counts() {
     other.sizes = vec![1000; 4];
     let words = "sizes of 4 micro-batches are given, but the schedule has 3";
     assert_eq!(refusal(&schedule, &other), words);
+}
+
+#[test]
+fn costs_of_a_ring_are_counted_with_its_chunks_and_its_closing_link() {
+    let kind: Kind = "interleaved:2".parse().unwrap();
+    let schedule = eager(&kind.generate(2, 2).unwrap());
+    let costs = Costs::in_shape(schedule.shape(), even(4, 1, 2));
+    assert_eq!(costs.links.len(), 2);
+    assert!(simulate(&schedule, &costs).is_ok());
+    let mut other = costs.clone();
+    other.stages.pop();
+    let words = "costs of 3 stages are given, but the schedule has 4";
+    assert_eq!(refusal(&schedule, &other), words);
+    let mut other = costs.clone();
+    other.links.pop();
+    let words = "1 links are given, but 2 stages have 2";
+    assert_eq!(refusal(&schedule, &other), words);
+    // Index 3 is chunk 1 of stage 1.
+    let mut other = costs;
+    other.stages[3].forward.push(recompute(1));
+    let words = "the forward of stage 1, chunk 1 has recompute in it";
+    assert_eq!(refusal(&schedule, &other), words);
+}
+
+#[test]
+fn recompute_has_no_place_in_the_gradients_of_weights() {
+    let (schedule, mut costs) = sound();
+    let split = |weight| Split {
+        input: vec![recompute(3), collective(Window::B1, 4, 2)],
+        weight: vec![weight],
+    };
+    costs.stages[1].split = Some(split(collective(Window::B2, 3, 0)));
+    assert!(simulate(&schedule, &costs).is_ok());
+    for weight in [recompute(1), collective(Window::B2, 3, 1)] {
+        costs.stages[1].split = Some(split(weight));
+        let words = "the weights' part of stage 1 has recompute in it";
+        assert_eq!(refusal(&schedule, &costs), words);
+    }
+    costs.stages[1].split = Some(split(moving(compute("w", 1), 0, 1)));
+    assert!(refusal(&schedule, &costs).contains("the backward of stage 1 frees more"));
 }
 
 #[test]
@@ -145,6 +185,14 @@ fn an_unsound_schedule_is_refused_as_the_validator_does() {
         (
             "schedule p=1 m=18446744073709551615\nstage 0: F0",
             "stage 0 never does F1",
+        ),
+        (
+            "schedule p=1 m=1\nstage 0: F0 B0 I0",
+            "stage 0 does B0 and also I0",
+        ),
+        (
+            "schedule p=1 m=1\nstage 0: F0 F0.1",
+            "stage 0 does F0.1, but stages have only 1 chunks",
         ),
         (
             "schedule p=2 m=1\nstage 0: F0 SF0\nstage 1: F0",

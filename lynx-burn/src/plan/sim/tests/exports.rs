@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::super::costs::StageCosts;
 use super::super::timeline::SpanKind;
 use super::super::{Costs, Timeline, record, svg, trace};
 use super::random::cases;
@@ -143,6 +144,34 @@ fn a_picture_has_a_box_with_its_number_for_every_pass() {
         !picture.contains("collective"),
         "what does not occur is not explained"
     );
+}
+
+#[test]
+fn chunks_have_shades_and_gradients_of_weights_a_colour_and_both_have_names() {
+    let kind: Kind = "interleaved:2".parse().unwrap();
+    let chunks = eager(&kind.generate(2, 2).unwrap());
+    let costs = Costs::in_shape(chunks.shape(), even(4, 1000, 2000));
+    let (_, timeline) = record(&chunks, &costs).unwrap();
+    let picture = svg::draw(&timeline, &svg::Options::default());
+    let boxes = |picture: &str, class: &str| {
+        let begin = format!("<rect class=\"{class}\"");
+        picture.matches(&begin).count()
+    };
+    // One more explains the colour of the first chunk.
+    let counts = ["f", "f1", "b", "b1", "w"].map(|class| boxes(&picture, class));
+    assert_eq!(counts, [5, 4, 5, 4, 0]);
+    assert!(picture.contains("shades: chunks") && picture.contains("F1.1"));
+    let trace = trace::to_string(&timeline);
+    assert!(trace.contains("\"F1.1 forward\"") && trace.contains("\"chunk\":1"));
+
+    let zb = eager(&Kind::ZbH1.generate(2, 2).unwrap());
+    let stages = vec![StageCosts::plain_split(Nanos(1000), Nanos(1000), Nanos(1000)); 2];
+    let (_, timeline) = record(&zb, &Costs::with_free_links(stages)).unwrap();
+    let picture = svg::draw(&timeline, &svg::Options::default());
+    let counts = ["f", "b", "w"].map(|class| boxes(&picture, class));
+    assert_eq!(counts, [5, 5, 5]);
+    assert!(picture.contains("gradients of weights") && !picture.contains("shades"));
+    assert!(trace::to_string(&timeline).contains("\"W1 weight\",\"cat\":\"weight\""));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Is the simulated time the right one? Closed forms, a naive second simulator
 //! that goes from nanosecond to nanosecond, and laws that must hold for any costs.
 
+mod by_hand;
 mod closed_forms;
 mod errors;
 mod exports;

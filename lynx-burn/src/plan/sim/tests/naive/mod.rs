@@ -3,14 +3,16 @@
 //! nothing can. It shares no code with the engine but the input types.
 
 mod pass;
+mod stage;
 mod window;
 mod wire;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::super::costs::Costs;
 use super::super::window::Window;
 use crate::plan::schedule::{Action, Schedule};
+use stage::{Does, Name, Piece, Stage, name};
 use wire::{Wire, WireName};
 
 /// What is compared with the engine's report, stage by stage.
@@ -22,50 +24,6 @@ pub(super) struct Figures {
     pub(super) hidden: BTreeMap<Window, u64>,
     pub(super) waiting: BTreeMap<Window, u64>,
     pub(super) peak: u64,
-}
-
-#[derive(Default)]
-struct Stage {
-    figures: Figures,
-    next: usize,
-    /// Pieces of the pass under way.
-    pieces: VecDeque<Piece>,
-    running: bool,
-    forwards: Vec<Name>,
-    /// Those that have made their gradient.
-    backwards: Vec<Name>,
-    /// Work left ahead of the next backward, once begun.
-    ahead: Option<u64>,
-    /// The window that is open: which, for how long, and what was ahead before.
-    open: Option<(Window, u64, u64)>,
-    /// A message is accepted, and the stage stands still until it has left.
-    leaving: Option<usize>,
-    bytes: i64,
-    /// Of those, what each micro-batch has taken on each chunk.
-    held: BTreeMap<Name, i64>,
-}
-
-/// One micro-batch on one chunk.
-type Name = (usize, usize);
-
-fn name(action: Action) -> Name {
-    (action.micro_batch().0, action.chunk().0)
-}
-
-struct Piece {
-    left: u64,
-    does: Does,
-    takes: u64,
-    frees: u64,
-}
-
-#[derive(Clone, Copy)]
-enum Does {
-    Busy,
-    Exposed,
-    /// A forward collective with the most it takes of the work ahead, and what
-    /// else is done beside it.
-    Host(Window, u64, u64),
 }
 
 /// The figures of every stage; `None` when the stages get stuck. The schedule
@@ -239,22 +197,5 @@ impl<'a> World<'a> {
             }
         }
         goes_on
-    }
-}
-
-impl Stage {
-    fn change(&mut self, bytes: i64) {
-        self.bytes += bytes;
-        self.figures.peak = self.figures.peak.max(self.bytes as u64);
-    }
-
-    fn take(&mut self, name: Name, bytes: u64) {
-        *self.held.entry(name).or_default() += bytes as i64;
-        self.change(bytes as i64);
-    }
-
-    fn give(&mut self, name: Name, bytes: u64) {
-        *self.held.entry(name).or_default() -= bytes as i64;
-        self.bytes -= bytes as i64;
     }
 }
