@@ -5,5 +5,6 @@
 //! runs every variant once, and what is reported beside the median time is the median of the
 //! *ratios within a round*, with their range.
 
+pub mod evaluation;
 pub mod machine;
 pub mod rounds;

@@ -5,7 +5,7 @@
 
 use lynx_burn::Split;
 
-use crate::cli::TrainArgs;
+use crate::cli::{ModelArgs, TrainArgs};
 use crate::config::{ConfigError, GptConfig};
 use crate::schedule::LearningRate;
 use crate::tokenizer::VOCABULARY;
@@ -60,17 +60,24 @@ pub enum SettingsError {
     },
 }
 
-impl TrainArgs {
+impl ModelArgs {
     /// The sizes of the model.
     pub fn config(&self) -> GptConfig {
         GptConfig {
-            layers: self.model.layers,
-            d_model: self.model.width,
-            heads: self.model.heads,
-            context: self.model.context,
+            layers: self.layers,
+            d_model: self.width,
+            heads: self.heads,
+            context: self.context,
             vocabulary: VOCABULARY,
-            dropout: self.model.dropout,
+            dropout: self.dropout,
         }
+    }
+}
+
+impl TrainArgs {
+    /// The sizes of the model.
+    pub fn config(&self) -> GptConfig {
+        self.model.config()
     }
 
     /// How the chain is cut into stages.
@@ -102,10 +109,10 @@ impl TrainArgs {
     pub fn check(&self) -> Result<(), SettingsError> {
         self.config().validate()?;
         let (pipeline, training) = (&self.pipeline, &self.training);
-        if pipeline.micro_batches > training.batch {
+        if pipeline.micro_batches > training.batch() {
             return Err(SettingsError::MicroBatches {
                 micro_batches: pipeline.micro_batches,
-                batch: training.batch,
+                batch: training.batch(),
             });
         }
         if let (Some(stages), Some(layers)) = (pipeline.stages, &pipeline.layers_per_stage)
@@ -172,12 +179,10 @@ impl TrainArgs {
 #[cfg(test)]
 mod tests {
     use super::SettingsError;
-    use crate::cli::Cli;
+    use crate::cli::train_args;
 
     fn check(arguments: &str) -> Result<(), SettingsError> {
-        Cli::read(std::iter::once("gpt").chain(arguments.split_whitespace()))
-            .expect("clap accepts it")
-            .check()
+        train_args(arguments).expect("clap accepts it").check()
     }
 
     #[test]

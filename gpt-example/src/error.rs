@@ -7,6 +7,9 @@ use crate::config::ConfigError;
 use crate::data::DataError;
 use crate::device::DeviceError;
 use crate::metrics::RunFolderError;
+use crate::plan::PlanningError;
+use crate::planned::PlannedError;
+use crate::simulate::SimulateError;
 
 /// A run that did not finish.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +29,15 @@ pub enum RunError {
     /// The run folder cannot be written.
     #[error(transparent)]
     Folder(#[from] RunFolderError),
+    /// A plan cannot be obeyed.
+    #[error(transparent)]
+    Planned(#[from] PlannedError),
+    /// There is no plan.
+    #[error(transparent)]
+    Planning(#[from] PlanningError),
+    /// A plan cannot be simulated.
+    #[error(transparent)]
+    Simulate(#[from] SimulateError),
     /// Training failed.
     #[error(transparent)]
     Train(#[from] TrainError),
@@ -38,10 +50,12 @@ impl From<ConfigError> for RunError {
 }
 
 impl RunError {
-    /// 2 for what another command line would mend, 1 for what went wrong on the way.
+    /// 2 for what another command line would mend, 3 for a budget that is too small, 1 for what
+    /// went wrong on the way.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Train(_) => 1,
+            Self::Planning(error) => error.exit_code(),
             _ => 2,
         }
     }

@@ -5,7 +5,9 @@
 //! language model needs: a corpus ([`data`]), a learning-rate plan ([`schedule`]), a loop
 //! ([`train`]) and a voice ([`sample`]). [`pipeline`] is where the trainer is made.
 //!
-//! Nothing here knows of tapes or of what is recomputed: a policy is a word on the command line.
+//! Nothing here knows of tapes or of what is recomputed: a policy is a word on the command line, or
+//! part of a plan. [`plan`] makes plans, [`simulate`] times and draws them, and [`planned`] hands
+//! one to the trainer.
 #![warn(missing_docs)]
 
 pub mod chain;
@@ -15,14 +17,19 @@ pub mod config;
 pub mod data;
 pub mod device;
 pub mod error;
+pub mod files;
 mod init;
 pub mod metrics;
 pub mod model;
 pub mod pipeline;
+pub mod plan;
+pub mod planned;
 pub mod progress;
 pub mod random;
 pub mod sample;
 pub mod schedule;
+pub mod simulate;
+pub mod table;
 pub mod tokenizer;
 pub mod train;
 

@@ -4,8 +4,9 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use gpt_example::cli::Cli;
-use gpt_example::train;
+use gpt_example::cli::{Cli, Task, one_line};
+use gpt_example::error::RunError;
+use gpt_example::{plan, simulate, train};
 use tracing_subscriber::filter::LevelFilter;
 
 /// Counts bytes, so that what each stage retains can be measured.
@@ -21,8 +22,8 @@ fn main() -> ExitCode {
         .with_max_level(level)
         .with_writer(io::stderr)
         .init();
-    let args = match Cli::read(std::env::args_os()) {
-        Ok(args) => args,
+    let task = match Cli::read(std::env::args_os()) {
+        Ok(task) => task,
         Err(asked)
             if matches!(
                 asked.kind(),
@@ -34,13 +35,16 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(error) => {
-            let text = error.to_string();
-            // The rest is usage, which --help shows in full.
-            eprintln!("{}", text.lines().next().unwrap_or("error"));
+            eprintln!("{}", one_line(&error));
             return ExitCode::from(2);
         }
     };
-    match train::run(&args) {
+    let done = match task {
+        Task::Train(args) => train::run(&args),
+        Task::Plan(args) => plan::run(&args).map_err(RunError::from),
+        Task::Simulate(args) => simulate::run(&args).map_err(RunError::from),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

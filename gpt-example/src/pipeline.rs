@@ -3,18 +3,24 @@
 use burn::module::ParamGroup;
 use burn::optim::{AdamWConfig, ModuleOptimizer};
 use burn::prelude::*;
+use lynx_burn::plan::schedule::Schedule;
 use lynx_burn::{Chain, NonFinite, Trainer, TrainerBuilder};
 
 use crate::cli::{TrainArgs, TrainingArgs};
 use crate::error::RunError;
 use crate::model::Gpt;
 
-/// Cuts the model into stages; each makes its own part on its own device.
+/// Cuts the model into stages; each makes its own part on its own device. A schedule replaces what
+/// the options' kind would give.
 ///
 /// # Errors
 ///
 /// If the options do not fit the model.
-pub fn build(args: &TrainArgs, devices: &[Device]) -> Result<Trainer<Gpt>, RunError> {
+pub fn build(
+    args: &TrainArgs,
+    devices: &[Device],
+    schedule: Option<Schedule>,
+) -> Result<Trainer<Gpt>, RunError> {
     let config = &args.config();
     let training = &args.training;
     let mut builder = TrainerBuilder::new()
@@ -23,6 +29,12 @@ pub fn build(args: &TrainArgs, devices: &[Device]) -> Result<Trainer<Gpt>, RunEr
         .schedule(args.pipeline.schedule)
         .devices(devices.iter().cloned())
         .seed(training.seed);
+    if let Some(schedule) = schedule {
+        // Forwards that run ahead send more than one boundary before the next stage looks.
+        builder = builder
+            .mailbox_capacity(schedule.micro_batches)
+            .schedule_given(schedule);
+    }
     if training.clip > 0.0 {
         builder = builder.clip_norm(training.clip);
     }

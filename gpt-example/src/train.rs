@@ -6,13 +6,14 @@ use burn::prelude::*;
 use lynx_burn::{StepReport, TrainError, Trainer};
 use serde::Serialize;
 
-use crate::cli::{TrainArgs, TrainingArgs};
+use crate::cli::TrainArgs;
 use crate::config::GptConfig;
 use crate::data::{Corpus, micro_batches};
 use crate::error::RunError;
 use crate::metrics::{Record, RunFolder};
 use crate::model::Gpt;
 use crate::pipeline::{build, layers_per_stage};
+use crate::planned::obey;
 use crate::progress::{Progress, say};
 use crate::sample::{Sampling, sample};
 use crate::tokenizer::printable;
@@ -33,6 +34,10 @@ struct Configuration<'a> {
 ///
 /// If the options do not fit together, or something fails on the way.
 pub fn run(args: &TrainArgs) -> Result<(), RunError> {
+    let mut args = args.clone();
+    args.config().validate()?;
+    let obeyed = obey(&mut args)?;
+    let args = &args;
     args.check()?;
     let config = args.config();
     let corpus = Corpus::load(args.output.data.as_deref(), config.context)?;
@@ -42,7 +47,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         .iter()
         .map(|name| name.open())
         .collect::<Result<Vec<Device>, _>>()?;
-    let trainer = build(args, &devices)?;
+    let trainer = build(args, &devices, obeyed.schedule)?;
     let configuration = Configuration {
         options: args,
         model: &config,
@@ -54,6 +59,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
     let folder = folder.unwrap_or_else(RunFolder::default_path);
     let folder = RunFolder::create(&folder, &configuration)?;
     summarise(&configuration, &corpus, &folder);
+    obeyed.about.iter().for_each(say);
     let mut run = Run {
         args,
         context: config.context,
@@ -126,7 +132,7 @@ impl Run<'_> {
             let rate = self.args.learning_rate().at(step - 1);
             let before = Instant::now();
             let report = self.step(step - 1, rate)?;
-            since_record.add(training.batch * self.context, before.elapsed());
+            since_record.add(training.batch() * self.context, before.elapsed());
             let evaluates = step.is_multiple_of(output.eval_every) || step == training.steps;
             if evaluates {
                 validation = self.evaluate()?;
@@ -155,7 +161,8 @@ impl Run<'_> {
     }
 
     fn step(&mut self, step: u64, rate: f64) -> Result<StepReport, TrainError> {
-        let TrainingArgs { batch, seed, .. } = self.args.training;
+        let training = &self.args.training;
+        let (batch, seed) = (training.batch(), training.seed);
         let windows = self.corpus.train_windows(self.context, batch, seed, step);
         let parts = micro_batches(
             &self.corpus.train,
@@ -172,7 +179,7 @@ impl Run<'_> {
         let batches = self.args.output.eval_batches;
         let windows = self
             .corpus
-            .validation_windows(self.context, batches * self.args.training.batch);
+            .validation_windows(self.context, batches * self.args.training.batch());
         let parts = micro_batches(
             &self.corpus.validation,
             &windows,

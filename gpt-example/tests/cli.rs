@@ -1,38 +1,17 @@
 //! The program as a user meets it: exit codes, files, messages.
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
+use common::{gpt, metrics, number, refused};
 use serde_json::Value;
 
 /// A model that learns something within a second or two.
 const TINY: &str = "--layers 2 --width 32 --heads 2 --context 16 --batch 8 --micro-batches 2 \
                     --warmup 2 --log-every 5 --eval-batches 2 --sample 20 --dropout 0.1";
-
-/// Runs the program in `folder`, where the default run folder then lies too.
-fn gpt(folder: &Path, arguments: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gpt"))
-        .current_dir(folder)
-        .args(arguments.split_whitespace())
-        .output()
-        .expect("the program starts")
-}
-
-fn metrics(folder: &Path) -> Vec<Value> {
-    fs::read_to_string(folder.join("metrics.jsonl"))
-        .expect("metrics are written")
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("each line is an object"))
-        .collect()
-}
-
-fn number(record: &Value, name: &str) -> f64 {
-    record[name]
-        .as_f64()
-        .unwrap_or_else(|| panic!("{name} is a number in {record}"))
-}
 
 #[test]
 fn a_run_learns_writes_its_metrics_and_says_how_it_went() {
@@ -146,13 +125,7 @@ fn wrong_input_is_one_line_and_exit_code_2() {
         ("trian", "trian"),
     ];
     for (arguments, named) in cases {
-        let output = gpt(folder.path(), arguments);
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments}: {error}");
-        assert_eq!(error.lines().count(), 1, "{arguments}: {error}");
-        assert!(error.contains(named), "{arguments}: {error}");
-        assert!(!error.contains("panicked"), "{arguments}: {error}");
-        assert!(output.stdout.is_empty(), "{arguments}: {output:?}");
+        refused(folder.path(), arguments, named);
     }
 }
 

@@ -32,6 +32,13 @@ id!(
     "micro-batch"
 );
 id!(
+    /// One of the chunks of the model that a stage holds, counted from the input.
+    ///
+    /// Only the stages of an interleaved pipeline hold more than chunk 0.
+    ChunkId,
+    "chunk"
+);
+id!(
     /// A segment of the whole chain, counted from the input, whatever stage it is on.
     SegmentId,
     "segment"

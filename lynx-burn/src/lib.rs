@@ -46,7 +46,7 @@ pub use runtime::trainer::{
     TrainerBuilder, UpdateReport,
 };
 #[cfg(feature = "runtime")]
-pub use runtime::{memory, nn, ops};
+pub use runtime::{measure, memory, nn, ops};
 
 /// Counter-based random numbers, for chance that comes out the same again.
 #[cfg(feature = "runtime")]

@@ -11,6 +11,7 @@
 //! does not run anything: the runtime takes these values and obeys them.
 
 pub mod cluster;
+pub mod forecast;
 pub mod layout;
 pub mod partition;
 pub mod planner;

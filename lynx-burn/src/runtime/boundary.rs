@@ -186,6 +186,11 @@ impl Signature {
             .sum::<u64>() as i64
     }
 
+    /// Bytes of all tensors.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sizes.iter().sum()
+    }
+
     fn push(&mut self, dims: &[usize], element_bytes: usize) {
         self.sizes
             .push((dims.iter().product::<usize>() * element_bytes) as u64);

@@ -15,6 +15,7 @@ pub(crate) struct ParameterInfo {
     pub(crate) path: String,
     pub(crate) id: ParamId,
     pub(crate) dims: Vec<usize>,
+    pub(crate) bytes: u64,
     /// Whether it takes part in training.
     pub(crate) trainable: bool,
 }
@@ -48,6 +49,7 @@ impl<const D: usize> AnyParameter for Param<Tensor<D>> {
             path: path.to_owned(),
             id: self.id,
             dims: value.dims().to_vec(),
+            bytes: (value.dims().iter().product::<usize>() * value.dtype().size()) as u64,
             trainable: value.is_require_grad(),
         }
     }

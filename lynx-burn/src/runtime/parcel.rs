@@ -11,7 +11,7 @@ use std::any::Any;
 use burn::backend::autodiff::NodeId;
 use burn::prelude::*;
 
-use super::boundary::{Boundary, TensorMap};
+use super::boundary::{Boundary, Lower, TensorMap};
 use super::ops;
 
 /// A boundary and, for each of its float tensors, the first one that is the same tensor.
@@ -52,6 +52,18 @@ impl<B: Boundary> Parcel<B> {
             .collect();
         Self {
             boundary,
+            first_same,
+        }
+    }
+
+    /// The same values in storage that nobody else holds; what is one tensor stays one.
+    ///
+    /// Who wants to see what a segment keeps of its input must be able to let go of it.
+    pub(crate) fn with_own_storage(self) -> Self {
+        let first_same = self.first_same.clone();
+        let boundary = self.map_tensors(&mut CopyRest).enter(&mut CopyFloats);
+        Self {
+            boundary: boundary.map_tensors(&mut Lower),
             first_same,
         }
     }
@@ -126,6 +138,34 @@ impl<F: FloatEntry> TensorMap for Entering<'_, F> {
 
     fn bool<const D: usize>(&mut self, tensor: Tensor<D, Bool>) -> Tensor<D, Bool> {
         tensor.autodiff()
+    }
+}
+
+/// Copies every float tensor that has a gradient.
+struct CopyFloats;
+
+impl FloatEntry for CopyFloats {
+    fn first<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        Tensor::from_data(tensor.to_data(), (&tensor.device(), tensor.dtype()))
+    }
+
+    fn again(&mut self) {}
+}
+
+/// Copies all other tensors.
+struct CopyRest;
+
+impl TensorMap for CopyRest {
+    fn constant<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        Tensor::from_data(tensor.to_data(), (&tensor.device(), tensor.dtype()))
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        Tensor::from_data(tensor.to_data(), (&tensor.device(), tensor.dtype()))
+    }
+
+    fn bool<const D: usize>(&mut self, tensor: Tensor<D, Bool>) -> Tensor<D, Bool> {
+        Tensor::from_data(tensor.to_data(), (&tensor.device(), tensor.dtype()))
     }
 }
 

@@ -5,7 +5,7 @@ use super::setup_error::StageSetupError;
 use crate::units::Bytes;
 
 /// A deal that is not possible.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DealError {
     /// Every stage needs a layer.
     #[error("{stages} stages cannot share {layers} layers: every stage needs at least one")]

@@ -75,9 +75,7 @@ pub(super) fn front(space: &Space, limits: &Limits<'_>) -> Option<Front> {
         beginnings = next.undominated(&step.covers, limits.until)?;
         complete &= !beginnings.narrow(limits.width);
     }
-    let labels = beginnings
-        .iter()
-        .map(|(tag, _)| space.label(tag.choices));
+    let labels = beginnings.iter().map(|(tag, _)| space.label(tag.choices));
     Some(Front {
         labels: labels.collect(),
         complete,

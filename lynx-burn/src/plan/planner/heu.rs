@@ -55,6 +55,12 @@ impl Planner for Heu {
         let (plan, exact) = solve(problem, self.two_groups, until);
         Outcome::of(problem, plan, exact, began)
     }
+
+    /// A plan for one layer less is made by leaving one out: no window is fuller then, and what
+    /// has no window is exposed.
+    fn needs_more_for_more_layers(&self) -> bool {
+        true
+    }
 }
 
 /// How many beginnings the first search follows, and how many times as many each one after it.

@@ -10,7 +10,7 @@ use crate::units::Bytes;
 
 /// Which backwards of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(in crate::plan) enum Mode {
     /// Those with a forward before them.
     Steady,
     /// Those after the last forward.
@@ -21,7 +21,7 @@ pub(super) enum Mode {
 /// M, B1, A: what is long-lived comes before the whole backward, `Early` and `Next` before the
 /// layer's own M, in windows B1 and B2 of the layer after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(in crate::plan) enum Place {
     F1,
     F2,
     Send,
@@ -52,7 +52,7 @@ pub(super) struct LayerBytes {
 
 impl Place {
     /// `None` for a retained segment.
-    pub(super) fn of(choice: SegmentChoice, second: bool, mode: Mode) -> Option<Self> {
+    pub(in crate::plan) fn of(choice: SegmentChoice, second: bool, mode: Mode) -> Option<Self> {
         let exposed = if second {
             Self::BeforeSecond
         } else {
@@ -93,6 +93,41 @@ pub(super) fn is_fed(
         && no_later(Mode::CoolDown)
 }
 
+/// One segment of a layer whose segments are recomputed one by one.
+pub(in crate::plan) struct SegmentBytes {
+    /// What it holds from its forward on.
+    pub(in crate::plan) held: u64,
+    /// What is made anew of it, and where.
+    pub(in crate::plan) made: Vec<(Place, u64)>,
+}
+
+impl SegmentBytes {
+    pub(in crate::plan) fn new(
+        problem: &StageProblem,
+        choices: &[SegmentChoice],
+        index: usize,
+        mode: Mode,
+    ) -> Self {
+        let cost = &problem.segments[index];
+        let (tape, input) = (cost.tape.0, cost.kept_input.0);
+        let Some(place) = Place::of(choices[index], index >= problem.split, mode) else {
+            let made = Vec::new();
+            return Self { held: tape, made };
+        };
+        let remade = tape.saturating_sub(input);
+        if index == 0 || !is_fed(problem, index, (choices[index - 1], choices[index])) {
+            let made = vec![(place, remade)];
+            return Self { held: input, made };
+        }
+        let before = Place::of(choices[index - 1], index > problem.split, mode);
+        let made = match before {
+            Some(earlier) if earlier < place => vec![(earlier, input), (place, remade)],
+            _ => vec![(place, tape)],
+        };
+        Self { held: 0, made }
+    }
+}
+
 impl LayerBytes {
     /// Of the layer at this place of its group.
     pub(super) fn new(problem: &StageProblem, group: &LayerGroup, at: usize, mode: Mode) -> Self {
@@ -114,25 +149,12 @@ impl LayerBytes {
         mode: Mode,
     ) -> Self {
         let mut sum = Self::default();
-        for (index, (cost, &choice)) in problem.segments.iter().zip(choices).enumerate() {
+        for index in 0..problem.segments.len().min(choices.len()) {
             let second = index >= problem.split;
-            let (tape, input) = (u128::from(cost.tape.0), u128::from(cost.kept_input.0));
-            let Some(place) = Place::of(choice, second, mode) else {
-                *sum.held_of(second) += tape;
-                continue;
-            };
-            if index == 0 || !is_fed(problem, index, (choices[index - 1], choice)) {
-                *sum.held_of(second) += input;
-                sum.add(place, second, tape.saturating_sub(input));
-                continue;
-            }
-            let before = Place::of(choices[index - 1], index > problem.split, mode);
-            match before {
-                Some(earlier) if earlier < place => {
-                    sum.add(earlier, second, input);
-                    sum.add(place, second, tape.saturating_sub(input));
-                }
-                _ => sum.add(place, second, tape),
+            let segment = SegmentBytes::new(problem, choices, index, mode);
+            *sum.held_of(second) += u128::from(segment.held);
+            for (place, bytes) in segment.made {
+                sum.add(place, second, u128::from(bytes));
             }
         }
         sum
@@ -196,7 +218,7 @@ impl StageProblem {
     }
 
     /// A whole layer's forward with its collectives.
-    pub(super) fn replayed_layer(&self) -> u128 {
+    pub(in crate::plan) fn replayed_layer(&self) -> u128 {
         let times = self.segments.iter();
         times
             .map(|s| u128::from(s.forward.0) + u128::from(s.collective.unwrap_or_default().0))

@@ -8,11 +8,12 @@
 
 pub mod baselines;
 mod choice;
+mod deal_costs;
 mod deal_error;
 mod evaluate;
 mod front;
 mod heu;
-mod layer;
+pub(in crate::plan) mod layer;
 mod measure;
 mod milp;
 mod min_max;
@@ -26,9 +27,11 @@ mod prices;
 mod problem;
 mod setup;
 mod setup_error;
+pub(in crate::plan) mod setup_windows;
 mod skyline;
 mod space;
 mod stage_sum;
+mod strategy;
 mod sums;
 
 pub use choice::{LayerGroup, ParseChoiceError, Replay, SegmentChoice, StagePlan};
@@ -38,12 +41,13 @@ pub use heu::Heu;
 pub use milp::{Checkmate, Opt};
 pub use outcome::{Change, Feasible, Infeasible, Outcome, Planner};
 pub use partition::{Dealer, StageOutcome};
-pub use plan::{Plan, PlannedStage};
+pub use plan::{Plan, PlannedStage, Step};
 pub use plan_error::{ProblemError, Violation};
 pub use plan_policy::PlanError;
 pub use problem::{Ends, SegmentCost, StageProblem, Windows};
 pub use setup::Setup;
 pub use setup_error::StageSetupError;
+pub use strategy::{Strategy, UnknownStrategy, unlimited};
 
 #[cfg(test)]
 mod brute;

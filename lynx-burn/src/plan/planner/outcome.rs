@@ -11,13 +11,19 @@ use super::plan_error::Violation;
 use super::problem::StageProblem;
 use crate::units::{Bytes, Nanos};
 
-/// Something that decides about one stage.
-pub trait Planner {
+/// Something that decides about one stage. Several threads may ask it at once.
+pub trait Planner: Sync {
     /// What it is called in tables.
     fn name(&self) -> &str;
 
     /// A plan that keeps to the budget, or by how much none does.
     fn plan(&self, problem: &StageProblem) -> Outcome;
+
+    /// Whether a stage for which it finds no plan within the budget has none with more layers
+    /// either. Saves a partition's searches; `false` is never wrong.
+    fn needs_more_for_more_layers(&self) -> bool {
+        false
+    }
 }
 
 /// A planner's answer.

@@ -86,7 +86,6 @@ impl Sorted {
 }
 
 impl Fronts {
-
     /// The labels for a last group of this many layers.
     fn last(&self, layers: usize) -> &Sorted {
         if layers == 1 { &self.alone } else { &self.any }

@@ -1,15 +1,20 @@
 //! Which layers each stage gets, when recompute is part of a stage's time.
 //!
-//! [`Dealer`] asks a planner for every stage and number of layers that matter, once. It deals
+//! [`Dealer`] asks a planner for every stage and number of layers that matter, once, and for
+//! several at a time where there are processors for it; what it answers does not depend on how
+//! many there are. A stage's layers are of one kind. It deals
 //! evenly, by parameters, by greedy moves of single layers (the paper's way), or exactly. A step
 //! is taken to last `(m - 1)` times the slowest stage, once through all, and the transfers in
 //! between; the simulator knows better. What is balanced is the slowest stage, then the sum.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rayon::prelude::*;
+
+use super::deal_costs::{Parameters, Plain, Times};
 use super::deal_error::DealError;
-use super::min_max::{Costs, min_max};
+use super::min_max::{Layers, Range, min_max};
 use super::outcome::{Change, Outcome, Planner};
 use super::setup::Setup;
 use crate::units::{Bytes, Nanos};
@@ -27,27 +32,39 @@ pub struct StageOutcome {
 
 /// Deals layers to stages.
 pub struct Dealer<'a> {
-    setup: &'a Setup<'a>,
+    setup: &'a Setup,
     planner: &'a dyn Planner,
-    /// Layers of one kind cost the same wherever they are.
-    alike: bool,
-    known: RefCell<HashMap<(usize, usize, usize), StageOutcome>>,
+    layers: Layers,
+    known: Mutex<Known>,
 }
+
+/// Answers by stage and layers: those of one kind cost the same wherever they are.
+type Known = HashMap<(usize, Range), Result<StageOutcome, DealError>>;
 
 impl<'a> Dealer<'a> {
     /// A dealer with a planner inside.
-    pub fn new(setup: &'a Setup<'a>, planner: &'a dyn Planner) -> Result<Self, DealError> {
+    ///
+    /// # Errors
+    ///
+    /// If there are more stages than layers or none, or the setup is none.
+    pub fn new(setup: &'a Setup, planner: &'a dyn Planner) -> Result<Self, DealError> {
         let (stages, layers) = (setup.stages, setup.profile.layer_count());
         if stages == 0 || stages > layers {
             return Err(DealError::Stages { stages, layers });
         }
-        let first = setup.profile.layers.first().map(|run| &run.kind);
-        let mut kinds = setup.profile.layers.iter();
+        setup.validate()?;
+        let kinds = (0..layers).map(|layer| {
+            setup
+                .profile
+                .kind_index(layer)
+                .unwrap_or(setup.profile.kinds.len())
+        });
+        let kinds: Vec<usize> = kinds.collect();
         Ok(Self {
             setup,
             planner,
-            alike: kinds.all(|run| Some(&run.kind) == first),
-            known: RefCell::default(),
+            layers: Layers::new(&kinds),
+            known: Mutex::default(),
         })
     }
 
@@ -60,31 +77,28 @@ impl<'a> Dealer<'a> {
 
     /// The largest share of parameters as small as possible, embedding and head included.
     pub fn by_parameters(&self) -> Vec<usize> {
-        let (stages, layers) = (self.setup.stages, self.setup.profile.layer_count());
-        let mut costs = Parameters { setup: self.setup };
-        let even = self.even();
-        min_max(stages, layers, &even, &mut costs).unwrap_or(even)
+        let mut costs = Parameters { dealer: self };
+        min_max(self.setup.stages, &self.layers, &mut costs).unwrap_or_else(|| self.even())
     }
 
-    /// From the even deal on, single layers go to a neighbour as long as that helps most.
+    /// From the even deal on, single layers go to a neighbour as long as that helps most. Where a
+    /// stage would have layers of several kinds, the even deal is the one whose times without any
+    /// recompute are most even.
     pub fn greedy(&self) -> Result<Vec<usize>, DealError> {
         let mut layers = self.even();
+        if self.layers.ranges(&layers).is_none() {
+            layers = self.balanced().unwrap_or(layers);
+        }
         let mut value = self.badness(&layers)?;
         loop {
+            let moves = self.moves(&layers);
+            self.ask(&moves);
             let mut best = None;
-            for border in 1..layers.len() {
-                for (from, to) in [(border - 1, border), (border, border - 1)] {
-                    if layers[from] < 2 {
-                        continue;
-                    }
-                    let mut moved = layers.clone();
-                    moved[from] -= 1;
-                    moved[to] += 1;
-                    let badness = self.badness(&moved)?;
-                    let beaten = best.as_ref().map_or(&value, |(known, _)| known);
-                    if badness < *beaten {
-                        best = Some((badness, moved));
-                    }
+            for moved in moves {
+                let badness = self.badness(&moved)?;
+                let beaten = best.as_ref().map_or(&value, |(known, _)| known);
+                if badness < *beaten {
+                    best = Some((badness, moved));
                 }
             }
             match best {
@@ -94,28 +108,49 @@ impl<'a> Dealer<'a> {
         }
     }
 
+    /// Every deal with one layer less on one stage and one more on its neighbour.
+    fn moves(&self, layers: &[usize]) -> Vec<Vec<usize>> {
+        let pairs = (1..layers.len()).flat_map(|at| [(at - 1, at), (at, at - 1)]);
+        let moved = pairs
+            .filter(|&(from, _)| layers[from] > 1)
+            .map(|(from, to)| {
+                let mut moved = layers.to_vec();
+                moved[from] -= 1;
+                moved[to] += 1;
+                moved
+            });
+        moved
+            .filter(|moved| self.layers.ranges(moved).is_some())
+            .collect()
+    }
+
     /// The best deal there is: least slowest stage, then least sum.
+    ///
+    /// # Errors
+    ///
+    /// If no deal fits, or stages cannot be described.
     pub fn exact(&self) -> Result<Vec<usize>, DealError> {
-        if !self.alike {
-            // Costs depend on where a stage begins: the greedy way handles that.
-            return self.greedy();
-        }
-        let (stages, layers) = (self.setup.stages, self.setup.profile.layer_count());
-        let start = self.greedy()?;
-        let mut costs = Times { dealer: self };
-        match min_max(stages, layers, &start, &mut costs) {
+        let mut costs = Times::new(self);
+        match min_max(self.setup.stages, &self.layers, &mut costs) {
             Some(found) => Ok(found),
-            None => Err(self.infeasible(&start)?),
+            None => Err(self.infeasible(&self.greedy()?)?),
         }
+    }
+
+    /// The best deal if nothing were recomputed and all fitted.
+    fn balanced(&self) -> Option<Vec<usize>> {
+        let mut costs = Plain::new(self);
+        min_max(self.setup.stages, &self.layers, &mut costs)
     }
 
     /// The answers for a deal.
     pub fn stages(&self, layers: &[usize]) -> Result<Vec<StageOutcome>, DealError> {
+        self.ask(&[layers.to_vec()]);
         let mut start = 0;
         let mut all = Vec::with_capacity(layers.len());
         for (stage, &count) in layers.iter().enumerate() {
-            all.push(self.stage(stage, start, count)?);
-            start += count;
+            all.push(self.stage(stage, start..start.saturating_add(count))?);
+            start = start.saturating_add(count);
         }
         Ok(all)
     }
@@ -177,15 +212,73 @@ impl<'a> Dealer<'a> {
         Ok(sum)
     }
 
-    fn stage(&self, stage: usize, start: usize, count: usize) -> Result<StageOutcome, DealError> {
-        let start = if self.alike { 0 } else { start };
-        let key = (stage, start, count);
-        if let Some(known) = self.known.borrow().get(&key) {
-            return Ok(known.clone());
+    /// Finds the answers for all stages of these deals that are not known yet.
+    fn ask(&self, deals: &[Vec<usize>]) {
+        let ranges = deals.iter().filter_map(|deal| self.layers.ranges(deal));
+        let all: Vec<_> = ranges
+            .flat_map(|deal| deal.into_iter().enumerate())
+            .collect();
+        self.ask_for(&all);
+    }
+
+    /// The same for single stages.
+    pub(super) fn ask_for(&self, stages: &[(usize, Range)]) {
+        let mut wanted = stages.to_vec();
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted.retain(|key| !self.known().contains_key(key));
+        let find = |&key: &(usize, Range)| Some((key, self.find(key.0, self.start_of(key.1)?)));
+        let found: Vec<_> = wanted.par_iter().filter_map(find).collect();
+        self.known().extend(found);
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Only whole answers are ever written.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Some layers of the model that are like this.
+    pub(super) fn start_of(&self, range: Range) -> Option<std::ops::Range<usize>> {
+        let start = self.layers.first(range)?;
+        Some(start..start + range.1)
+    }
+
+    /// What is known of a stage with such layers, and what it would be asked for.
+    pub(super) fn answer(&self, stage: usize, range: Range) -> Option<StageOutcome> {
+        self.known().get(&(stage, range))?.clone().ok()
+    }
+
+    pub(super) fn setup(&self) -> &Setup {
+        self.setup
+    }
+
+    pub(super) fn planner(&self) -> &dyn Planner {
+        self.planner
+    }
+
+    fn stage(
+        &self,
+        stage: usize,
+        layers: std::ops::Range<usize>,
+    ) -> Result<StageOutcome, DealError> {
+        let Some(range) = self.layers.range(layers.start, layers.len()) else {
+            // The setup knows why not.
+            return self.find(stage, layers);
+        };
+        if let Some(known) = self.known().get(&(stage, range)) {
+            return known.clone();
         }
-        let problem = self
-            .setup
-            .problem(stage, start..start.saturating_add(count))?;
+        let found = self.find(stage, layers);
+        self.known().insert((stage, range), found.clone());
+        found
+    }
+
+    fn find(
+        &self,
+        stage: usize,
+        layers: std::ops::Range<usize>,
+    ) -> Result<StageOutcome, DealError> {
+        let problem = self.setup.problem(stage, layers)?;
         let outcome = self.planner.plan(&problem);
         let plain = problem.forward.saturating_add(problem.backward);
         let (steady, ramp) = match outcome.feasible() {
@@ -196,45 +289,11 @@ impl<'a> Dealer<'a> {
             Some(found) => (found.cost.exposed, found.cost.cool_down_exposed),
             None => (Nanos::ZERO, Nanos::ZERO),
         };
-        let found = StageOutcome {
+        Ok(StageOutcome {
             outcome,
             steady: plain.saturating_add(steady),
             ramp: plain.saturating_add(ramp),
-        };
-        self.known.borrow_mut().insert(key, found.clone());
-        Ok(found)
-    }
-}
-
-struct Times<'a> {
-    dealer: &'a Dealer<'a>,
-}
-
-impl Costs for Times<'_> {
-    fn least(&mut self, stage: usize, layers: usize) -> u64 {
-        let problem = self.dealer.setup.problem(stage, 0..layers);
-        problem.map_or(0, |p| p.forward.saturating_add(p.backward).0)
-    }
-
-    fn cost(&mut self, stage: usize, layers: usize) -> Option<(u64, u64)> {
-        let found = self.dealer.stage(stage, 0, layers).ok()?;
-        let feasible = found.outcome.feasible().is_some();
-        feasible.then_some((found.steady.0, found.ramp.0))
-    }
-}
-
-struct Parameters<'a> {
-    setup: &'a Setup<'a>,
-}
-
-impl Costs for Parameters<'_> {
-    fn least(&mut self, stage: usize, layers: usize) -> u64 {
-        let problem = self.setup.problem(stage, 0..layers);
-        problem.map_or(0, |problem| problem.fixed.0)
-    }
-
-    fn cost(&mut self, stage: usize, layers: usize) -> Option<(u64, u64)> {
-        Some((self.least(stage, layers), 0))
+        })
     }
 }
 

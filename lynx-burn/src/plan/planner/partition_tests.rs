@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::plan::cluster::{Cluster, Contention};
+use crate::plan::forecast::Forecast;
+use crate::plan::planner::Plan;
 use crate::plan::planner::baselines::{AdaPipe, RetainAll};
 use crate::plan::planner::brute::Dice;
 use crate::plan::planner::choice::{LayerGroup, SegmentChoice, StagePlan};
@@ -169,6 +171,7 @@ fn the_hand_made_balance_of_colossalai_is_reproduced_or_beaten() {
     let mut setup = Setup::new(&profile, &cluster, 8, 32);
     setup.windows.clear();
     let (mut peak, mut slowest, mut sum, mut start) = (0, 0, 0, 0);
+    let mut by_hand = Vec::new();
     for stage in 0..8 {
         let problem = setup.problem(stage, start..start + hand[stage]).unwrap();
         start += hand[stage];
@@ -178,13 +181,18 @@ fn the_hand_made_balance_of_colossalai_is_reproduced_or_beaten() {
             group(hand[stage] - recomputed[stage], SegmentChoice::Retain),
         ];
         groups.retain(|group| group.layers > 0);
-        let cost = evaluate(&problem, &StagePlan { groups }).unwrap();
+        let plan = StagePlan { groups };
+        let cost = evaluate(&problem, &plan).unwrap();
+        by_hand.push(plan);
         peak = peak.max(cost.peak.0);
         let time = problem.forward.0 + problem.backward.0 + cost.exposed.0;
         slowest = slowest.max(time);
         sum += time;
     }
     setup.budget = Bytes(peak);
+    let by_hand: Vec<_> = by_hand.iter().collect();
+    let by_hand = Forecast::new(&setup, &hand, &by_hand).unwrap();
+    let by_hand = by_hand.report().unwrap().step;
     for planner in [&Heu::default() as &dyn Planner, &AdaPipe] {
         let dealer = Dealer::new(&setup, planner).unwrap();
         let deal = dealer.exact().unwrap();
@@ -196,6 +204,8 @@ fn the_hand_made_balance_of_colossalai_is_reproduced_or_beaten() {
         let step = dealer.step(&deal).unwrap();
         assert!(ours <= slowest, "{deal:?}: {ours} > {slowest}");
         assert!(step.0 <= 31 * slowest + sum + ways, "{deal:?}: {step}");
+        let simulated = Plan::with_layers(&setup, planner, &dealer, &deal).unwrap();
+        assert!(simulated.step.time <= by_hand, "{deal:?}");
         let early: usize = deal[..4].iter().sum();
         assert!(
             early <= 40,

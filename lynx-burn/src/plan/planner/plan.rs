@@ -5,6 +5,7 @@
 //! an executor that knows windows.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,43 +15,56 @@ use super::evaluate::Cost;
 use super::outcome::{Outcome, Planner};
 use super::partition::Dealer;
 use super::plan_policy::PlanError;
+use super::problem::StageProblem;
 use super::setup::Setup;
 use crate::ids::StageId;
 use crate::plan::cluster::{self, FileError, JsonError};
+use crate::plan::forecast::Forecast;
 use crate::plan::partition::Partition;
-use crate::plan::schedule::Kind;
+use crate::plan::sim::Report;
 use crate::units::{Bytes, Nanos};
 
-/// Everything that was decided about one training run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Everything that was decided about one training run, and what it was decided from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The model, by name.
-    pub model: String,
-    /// The machines, by name.
-    pub cluster: String,
     /// Who decided.
     pub planner: String,
-    /// Ranks that share every stage.
-    pub tensor_parallel: usize,
-    /// The order of work.
-    pub schedule: Kind,
-    /// Micro-batches of a step.
-    pub micro_batches: u64,
-    /// What a device may hold.
-    #[serde(rename = "budget_bytes")]
-    pub budget: Bytes,
-    /// A step, as predicted without a simulator.
-    #[serde(rename = "step_ns")]
-    pub step: Nanos,
+    /// How long that took.
+    #[serde(rename = "search_ns")]
+    pub search: Nanos,
+    /// What the simulator says of a step.
+    pub step: Step,
     /// Which segments every stage holds.
     pub partition: Partition,
     /// What every stage does.
     pub stages: Vec<PlannedStage>,
+    /// Model, machines and limits.
+    pub setup: Setup,
+}
+
+/// A step as predicted by the simulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// From the beginning until the last stage is done.
+    #[serde(rename = "step_ns")]
+    pub time: Nanos,
+    /// The share of all stages' time in which they stand still.
+    pub bubble_ratio: f64,
+    /// Recompute on the stages' own time, all stages together.
+    #[serde(rename = "exposed_ns")]
+    pub exposed: Nanos,
+    /// Recompute beside something else, all stages together.
+    #[serde(rename = "hidden_ns")]
+    pub hidden: Nanos,
+    /// The most bytes that a stage holds at once.
+    #[serde(rename = "peak_bytes")]
+    pub peak: Bytes,
 }
 
 /// One stage of a plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedStage {
     /// Its layers, in groups.
@@ -61,63 +75,157 @@ pub struct PlannedStage {
     pub time: Nanos,
     /// What its recompute costs, and its bytes.
     pub predicted: Cost,
+    /// Exposed recompute of a step that no plan of the planner's kind can go below, where proven.
+    #[serde(rename = "bound_ns", default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Nanos>,
+}
+
+impl Step {
+    /// The share of all recompute that is hidden; `None` where there is none.
+    pub fn hidden_fraction(&self) -> Option<f64> {
+        let (hidden, exposed) = (self.hidden.0 as f64, self.exposed.0 as f64);
+        (hidden + exposed > 0.0).then(|| hidden / (hidden + exposed))
+    }
+}
+
+impl From<&Report> for Step {
+    fn from(report: &Report) -> Self {
+        Self {
+            time: report.step,
+            bubble_ratio: report.bubble_ratio(),
+            exposed: report.exposed(),
+            hidden: report.hidden(),
+            peak: report.peak().1,
+        }
+    }
+}
+
+impl PlannedStage {
+    /// How far it may be from the best of its planner's kind, as a share of exposed time; `None`
+    /// where nothing is proven.
+    pub fn gap(&self, problem: &StageProblem) -> Option<f64> {
+        let own = self.predicted.exposed_step(problem) as f64;
+        let bound = self.bound?.0 as f64;
+        Some(if own > bound {
+            (own - bound) / own
+        } else {
+            0.0
+        })
+    }
 }
 
 impl Plan {
     /// The best plan: exact partition, with this planner for every stage.
-    pub fn new(setup: &Setup<'_>, planner: &dyn Planner) -> Result<Self, PlanError> {
+    pub fn new(setup: &Setup, planner: &dyn Planner) -> Result<Self, PlanError> {
+        let began = Instant::now();
         let dealer = Dealer::new(setup, planner)?;
         let layers = dealer.exact()?;
-        Self::with_layers(setup, planner, &dealer, &layers)
+        let mut plan = Self::with_layers(setup, planner, &dealer, &layers)?;
+        plan.search = elapsed(began);
+        Ok(plan)
     }
 
     /// A plan for a deal of layers.
     pub fn with_layers(
-        setup: &Setup<'_>,
+        setup: &Setup,
         planner: &dyn Planner,
         dealer: &Dealer<'_>,
         layers: &[usize],
     ) -> Result<Self, PlanError> {
+        let began = Instant::now();
+        setup.validate().map_err(DealError::from)?;
         let layout = setup.profile.layout()?;
         let partition = Partition::from_layers(&layout, layers)?;
-        let step = dealer.step(layers)?;
+        let problems = problems(setup, layers)?;
         let mut stages = Vec::new();
         for (stage, found) in dealer.stages(layers)?.into_iter().enumerate() {
-            let reason = match found.outcome {
-                Outcome::Feasible(feasible) => {
-                    stages.push(PlannedStage {
-                        plan: feasible.plan,
-                        time: found.steady,
-                        predicted: feasible.cost,
-                    });
-                    continue;
+            match found.outcome {
+                Outcome::Feasible(feasible) => stages.push(PlannedStage {
+                    plan: feasible.plan,
+                    time: micro_batch_time(&problems[stage], &feasible.cost),
+                    predicted: feasible.cost,
+                    bound: feasible.bound,
+                }),
+                Outcome::Infeasible(short) => {
+                    return Err(DealError::Infeasible {
+                        layers: layers.to_vec(),
+                        stage,
+                        missing: short.missing,
+                        nearest: short.nearest,
+                    }
+                    .into());
                 }
-                Outcome::Infeasible(short) => format!("{} short", short.missing),
-                Outcome::Refused { reason } => reason,
-            };
-            return Err(DealError::Refused { stage, reason }.into());
+                Outcome::Refused { reason } => {
+                    return Err(DealError::Refused { stage, reason }.into());
+                }
+            }
         }
-        Ok(Self {
-            model: setup.profile.name.clone(),
-            cluster: setup.cluster.name.clone(),
+        let mut plan = Self {
             planner: planner.name().to_owned(),
-            tensor_parallel: setup.profile.tensor_parallel,
-            schedule: setup.schedule,
-            micro_batches: setup.micro_batches,
-            budget: setup.budget,
-            step,
+            search: Nanos::ZERO,
+            step: Step::default(),
             partition,
             stages,
-        })
+            setup: setup.clone(),
+        };
+        plan.step = Step::from(&plan.forecast()?.report()?);
+        plan.search = elapsed(began);
+        Ok(plan)
+    }
+
+    /// The layers of every stage.
+    ///
+    /// # Errors
+    ///
+    /// If the partition is not one of the profile's model.
+    pub fn layers(&self) -> Result<Vec<usize>, PlanError> {
+        let layout = self.setup.profile.layout()?;
+        if self.partition.segments() != layout.len() {
+            return Err(PlanError::OtherChain {
+                partition: self.partition.segments(),
+                layout: layout.len(),
+            });
+        }
+        let stages = (0..self.partition.stages()).map(StageId);
+        let of = |stage| {
+            let layers = self
+                .partition
+                .range(stage)
+                .filter_map(|s| layout.layer_of(s));
+            let mut layers: Vec<_> = layers.collect();
+            layers.dedup();
+            layers.len()
+        };
+        Ok(stages.map(of).collect())
+    }
+
+    /// The step of this plan, for the simulator.
+    ///
+    /// # Errors
+    ///
+    /// If the plan contradicts its own setup.
+    pub fn forecast(&self) -> Result<Forecast, PlanError> {
+        let plans: Vec<_> = self.stages.iter().map(|stage| &stage.plan).collect();
+        Ok(Forecast::new(&self.setup, &self.layers()?, &plans)?)
+    }
+
+    /// What the planner of each stage was told.
+    ///
+    /// # Errors
+    ///
+    /// If the plan contradicts its own setup.
+    pub fn problems(&self) -> Result<Vec<StageProblem>, PlanError> {
+        problems(&self.setup, &self.layers()?)
     }
 
     /// Refuses a plan that contradicts itself.
     pub fn validate(&self) -> Result<(), PlanError> {
+        self.setup.validate().map_err(DealError::from)?;
         let (planned, stages) = (self.stages.len(), self.partition.stages());
-        if planned != stages {
+        if planned != stages || stages != self.setup.stages {
             return Err(PlanError::StageCount { planned, stages });
         }
-        let budget = self.budget;
+        let budget = self.setup.budget;
         let mut all = self.stages.iter().enumerate();
         match all.find(|(_, stage)| stage.predicted.peak > budget) {
             None => Ok(()),
@@ -148,6 +256,32 @@ impl Plan {
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), FileError<PlanError>> {
         cluster::write(path.as_ref(), self.to_json())
     }
+}
+
+fn problems(setup: &Setup, layers: &[usize]) -> Result<Vec<StageProblem>, PlanError> {
+    let mut start = 0_usize;
+    let mut all = Vec::with_capacity(layers.len());
+    for (stage, &count) in layers.iter().enumerate() {
+        let end = start.saturating_add(count);
+        let problem = setup.problem(stage, start..end);
+        all.push(problem.map_err(DealError::from)?);
+        start = end;
+    }
+    Ok(all)
+}
+
+/// Forward, backward and exposed recompute of one micro-batch, in the steady part if there is one.
+pub(super) fn micro_batch_time(problem: &StageProblem, cost: &Cost) -> Nanos {
+    let plain = problem.forward.saturating_add(problem.backward);
+    plain.saturating_add(match problem.steady {
+        0 => cost.cool_down_exposed,
+        _ => cost.exposed,
+    })
+}
+
+fn elapsed(began: Instant) -> Nanos {
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    Nanos(nanos(began.elapsed()))
 }
 
 #[cfg(test)]

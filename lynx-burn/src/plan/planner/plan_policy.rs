@@ -6,13 +6,15 @@ use super::choice::{Replay, StagePlan};
 use super::deal_error::DealError;
 use super::plan::Plan;
 use crate::ids::StageId;
+use crate::plan::forecast::ForecastError;
 use crate::plan::layout::{ChainLayout, LayoutError};
 use crate::plan::partition::PartitionError;
 use crate::plan::policy::{Choice, Policy};
+use crate::plan::sim::SimError;
 use crate::units::Bytes;
 
 /// A plan that does not fit itself or a model.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
     /// No deal.
     #[error(transparent)]
@@ -20,6 +22,12 @@ pub enum PlanError {
     /// No chain.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// No step.
+    #[error(transparent)]
+    Forecast(#[from] ForecastError),
+    /// A step that cannot be timed.
+    #[error(transparent)]
+    Sim(#[from] SimError),
     /// No partition.
     #[error(transparent)]
     Partition(#[from] PartitionError),

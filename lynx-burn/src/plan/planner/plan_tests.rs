@@ -31,7 +31,7 @@ fn a_plan_reads_back_from_its_file_and_refuses_to_contradict_itself() {
         text.contains("\"retain\"") && text.contains("\"B1\""),
         "{text}"
     );
-    plan.stages[2].predicted.peak = Bytes(plan.budget.0 + 1);
+    plan.stages[2].predicted.peak = Bytes(plan.setup.budget.0 + 1);
     assert!(
         plan.to_json()
             .unwrap_err()

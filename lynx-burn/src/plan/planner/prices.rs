@@ -49,7 +49,9 @@ impl Row {
             return stage.bytes_of(label) as f64;
         }
         let parts = self.parts.iter();
-        parts.map(|&(sum, weight)| label.get(sum) as f64 * weight).sum()
+        parts
+            .map(|&(sum, weight)| label.get(sum) as f64 * weight)
+            .sum()
     }
 
     /// What a price is counted in.
@@ -102,14 +104,24 @@ pub(super) fn prices(
         if current.bound >= known {
             break;
         }
-        let (a, l) = (any.label(current.any.choices), alone.label(current.alone.choices));
+        let (a, l) = (
+            any.label(current.any.choices),
+            alone.label(current.alone.choices),
+        );
         let over = |row: &Row| {
-            let others = if row.last { 0.0 } else { (layers - 1.0) * row.used(stage, &a) };
+            let others = if row.last {
+                0.0
+            } else {
+                (layers - 1.0) * row.used(stage, &a)
+            };
             (others + row.used(stage, &l) - row.most) / row.unit()
         };
         let over: Vec<f64> = rows.iter().map(over).collect();
         // What is too little already costs nothing.
-        let moves = over.iter().zip(&now).filter(|(o, p)| **o > 0.0 || **p > 0.0);
+        let moves = over
+            .iter()
+            .zip(&now)
+            .filter(|(o, p)| **o > 0.0 || **p > 0.0);
         let length: f64 = moves.map(|(over, _)| over * over).sum();
         if length <= 0.0 {
             break;
@@ -137,7 +149,12 @@ pub(super) fn prices(
 fn rows(stage: &StageSum<'_>, aim: Aim) -> Vec<Row> {
     let problem = stage.problem();
     let layers = problem.layers as f64;
-    let room = |window| problem.windows.capacity(window).map_or(0.0, |room| room.0 as f64);
+    let room = |window| {
+        problem
+            .windows
+            .capacity(window)
+            .map_or(0.0, |room| room.0 as f64)
+    };
     let row = |sums: &[Sum], most: f64| Row {
         parts: sums.iter().map(|&sum| (sum, 1.0)).collect(),
         most,
@@ -171,8 +188,14 @@ fn rows(stage: &StageSum<'_>, aim: Aim) -> Vec<Row> {
     let all = [
         (Window::F1, row(&[Sum::F1], layers * room(Window::F1))),
         (Window::F2, row(&[Sum::F2], layers * room(Window::F2))),
-        (Window::B1, row(&[Sum::Own, Sum::Early], layers * room(Window::B1))),
-        (Window::B2, row(&[Sum::B2], (layers - 1.0) * room(Window::B2))),
+        (
+            Window::B1,
+            row(&[Sum::Own, Sum::Early], layers * room(Window::B1)),
+        ),
+        (
+            Window::B2,
+            row(&[Sum::B2], (layers - 1.0) * room(Window::B2)),
+        ),
         (Window::Send, row(&[Sum::Send], room(Window::Send))),
         (Window::Recv, row(&[Sum::Recv], room(Window::Recv))),
         (
@@ -183,7 +206,9 @@ fn rows(stage: &StageSum<'_>, aim: Aim) -> Vec<Row> {
             },
         ),
     ];
-    let usable = all.into_iter().filter(|(window, _)| problem.usable(*window));
+    let usable = all
+        .into_iter()
+        .filter(|(window, _)| problem.usable(*window));
     rows.extend(usable.map(|(_, row)| row));
     rows.push(Row {
         dearest: dearest(problem.micro_batches()),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::heu::Heu;
 use super::outcome::{Outcome, Planner};
+use super::partition::Dealer;
 use super::plan::Plan;
 use super::setup::Setup;
 use crate::plan::cluster::Cluster;
@@ -38,7 +39,9 @@ fn profiles(size: &str) -> Vec<(String, Cluster, ModelProfile)> {
     all
 }
 
-fn print(what: &str, mut times: Vec<(Duration, String)>) {
+type Times = Vec<(Duration, String)>;
+
+fn print(what: &str, mut times: Times) {
     times.sort();
     let (middle, count) = (&times[times.len() / 2], times.len());
     let over = |limit: u64| {
@@ -84,32 +87,42 @@ fn one_stage() {
     print("one stage of eight", times);
 }
 
+/// The deal, and the deal with the simulation of its plan.
+fn plan(name: &str, setup: &Setup, deals: &mut Times, plans: &mut Times) {
+    let heu = Heu::default();
+    let began = Instant::now();
+    let found = Dealer::new(setup, &heu).unwrap().exact();
+    let found = found.map_or("no deal".to_owned(), |deal| format!("{deal:?}"));
+    deals.push((began.elapsed(), format!("{name} {found}")));
+    let began = Instant::now();
+    let step = Plan::new(setup, &heu).map(|plan| plan.step.time.0);
+    plans.push((began.elapsed(), format!("{name} {:?}", step.ok())));
+}
+
 #[test]
 #[ignore = "measures"]
 fn whole_plans() {
-    let mut times = Vec::new();
+    let (mut deals, mut plans) = (Vec::new(), Vec::new());
     for (name, cluster, profile) in profiles("23b") {
         for micro_batches in [16, 64] {
             let setup = Setup::new(&profile, &cluster, 8, micro_batches);
-            let began = Instant::now();
-            let step = Plan::new(&setup, &Heu::default()).map(|plan| plan.step.0);
-            let what = format!("{name} m {micro_batches} {:?}", step.ok());
-            times.push((began.elapsed(), what));
+            let name = format!("{name} m {micro_batches}");
+            plan(&name, &setup, &mut deals, &mut plans);
         }
     }
-    print("23b on eight stages", times);
+    print("23b on eight stages, deal", deals);
+    print("23b on eight stages, simulated plan", plans);
 }
 
 #[test]
 #[ignore = "measures"]
 fn many_layers() {
-    let mut times = Vec::new();
+    let (mut deals, mut plans) = (Vec::new(), Vec::new());
     for (name, cluster, mut profile) in profiles("7b") {
         profile.layers[0].count = 512;
         let setup = Setup::new(&profile, &cluster, 64, 128);
-        let began = Instant::now();
-        let step = Plan::new(&setup, &Heu::default()).map(|plan| plan.step.0);
-        times.push((began.elapsed(), format!("{name} {:?}", step.ok())));
+        plan(&name, &setup, &mut deals, &mut plans);
     }
-    print("512 layers on 64 stages", times);
+    print("512 layers on 64 stages, deal", deals);
+    print("512 layers on 64 stages, simulated plan", plans);
 }

@@ -1,27 +1,24 @@
 //! Problems from a profile and a cluster: the numbers that a stage's planner is told.
 //!
-//! This is the one place that knows where idle time comes from. Windows F1, F2, B1 and B2 are the
-//! collectives of a layer; RECV is the way of the gradient from the stage after; SEND, that of the
-//! boundary to it, is idle only where a stage waits for its own messages to leave; before each
-//! backward of the cool-down lies a gap of about one forward (BUBBLE). All of it times the
-//! cluster's contention.
+//! Where idle time comes from is in `setup_windows`; a plan's times and bytes part by part, for the
+//! simulator, are made in [`forecast`](crate::plan::forecast) from the same figures.
 
 use std::ops::Range;
 
-use super::problem::{Ends, SegmentCost, StageProblem, Windows};
+use serde::{Deserialize, Serialize};
+
+use super::problem::{Ends, SegmentCost, StageProblem};
 use super::setup_error::StageSetupError;
+use super::setup_windows::split;
 use crate::plan::cluster::{Cluster, Collective, Window};
 use crate::plan::profile::{LayerKind, ModelProfile, SegmentProfile, WeightBytes};
 use crate::plan::schedule::Kind;
 use crate::units::{Bytes, Nanos};
 
-/// How a model is trained, as far as it is not for the planner to decide.
-#[derive(Clone, Debug)]
-pub struct Setup<'a> {
-    /// The model, for one tensor-parallel rank.
-    pub profile: &'a ModelProfile,
-    /// The machines.
-    pub cluster: &'a Cluster,
+/// How a model is trained, as far as it is not for a stage's planner to decide.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setup {
     /// The order of work.
     pub schedule: Kind,
     /// Stages of the pipeline.
@@ -29,31 +26,65 @@ pub struct Setup<'a> {
     /// Micro-batches of a step.
     pub micro_batches: u64,
     /// What a device may hold.
+    #[serde(rename = "budget_bytes")]
     pub budget: Bytes,
     /// The windows that may be used.
     pub windows: Vec<Window>,
     /// Whether a stage stands still until its own messages have left.
     pub blocking_sends: bool,
+    /// Whether the gradients of a segment's weights are computed beside the collectives that follow
+    /// its backward, as Megatron-LM does it. What is hidden there is hidden for every planner, and
+    /// leaves the less room for recompute.
+    pub overlap_weight_gradients: bool,
+    /// How many micro-batches more than the schedule asks for each stage holds: its forwards run
+    /// ahead, see [`deepen`](crate::plan::schedule::deepen). Empty for none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra_in_flight: Vec<usize>,
+    /// The machines.
+    pub cluster: Cluster,
+    /// The model, for one tensor-parallel rank.
+    pub profile: ModelProfile,
 }
 
-impl<'a> Setup<'a> {
-    /// 1F1B with all of a device's memory and every window, without blocking sends.
+impl Setup {
+    /// 1F1B with all of a device's memory and every window, without blocking sends and hidden
+    /// weight gradients.
     pub fn new(
-        profile: &'a ModelProfile,
-        cluster: &'a Cluster,
+        profile: &ModelProfile,
+        cluster: &Cluster,
         stages: usize,
         micro_batches: u64,
     ) -> Self {
         Self {
-            profile,
-            cluster,
             schedule: Kind::OneFOneB,
             stages,
             micro_batches,
             budget: cluster.device.memory,
             windows: Window::ALL.to_vec(),
             blocking_sends: false,
+            overlap_weight_gradients: false,
+            extra_in_flight: Vec::new(),
+            cluster: cluster.clone(),
+            profile: profile.clone(),
         }
+    }
+
+    /// Refuses a profile or cluster that is none, and counts that contradict each other.
+    pub fn validate(&self) -> Result<(), StageSetupError> {
+        let (stages, layers) = (self.stages, self.profile.layer_count());
+        self.profile.validate().map_err(StageSetupError::Profile)?;
+        self.cluster.validate().map_err(StageSetupError::Cluster)?;
+        if stages == 0 || stages > layers {
+            return Err(StageSetupError::Stages { stages, layers });
+        }
+        if self.micro_batches == 0 {
+            return Err(StageSetupError::NoMicroBatches);
+        }
+        let given = self.extra_in_flight.len();
+        if given != 0 && given != stages {
+            return Err(StageSetupError::ExtraCount { given, stages });
+        }
+        Ok(())
     }
 
     /// What the planner of a stage is told that holds these layers of the model.
@@ -69,19 +100,20 @@ impl<'a> Setup<'a> {
         let (head, tail) = (ends.0.iter(), ends.1.iter());
         let around: Vec<&SegmentProfile> = head.chain(tail).collect();
         let pass = |segment: &SegmentProfile, forward: bool| {
-            let (time, collectives) = if forward {
-                (segment.forward, &segment.after_forward)
-            } else {
-                (segment.backward(), &segment.after_backward)
-            };
-            time.saturating_add(self.time(collectives))
+            if forward {
+                let collectives = self.time(&segment.after_forward);
+                return segment.forward.saturating_add(collectives);
+            }
+            let collectives = self.time(&segment.after_backward);
+            let time = segment.backward().saturating_add(collectives);
+            time.saturating_sub(self.weight_gradients_beside(segment))
         };
         let sum = |forward: bool| {
             let layer: Nanos = kind.segments.iter().map(|s| pass(s, forward)).sum();
             let ends: Nanos = around.iter().map(|s| pass(s, forward)).sum();
             layer.saturating_mul(count as u64).saturating_add(ends)
         };
-        let (in_flight, cool_down) = self.in_flight(stage);
+        let (in_flight, cool_down) = self.in_flight(stage)?;
         let forward = sum(true);
         Ok(StageProblem {
             stage,
@@ -116,7 +148,12 @@ impl<'a> Setup<'a> {
         }
     }
 
-    fn kind(&self, stage: usize, layers: &Range<usize>) -> Result<&LayerKind, StageSetupError> {
+    /// The one kind of these layers.
+    pub(in crate::plan) fn kind(
+        &self,
+        stage: usize,
+        layers: &Range<usize>,
+    ) -> Result<&LayerKind, StageSetupError> {
         if stage >= self.stages {
             let stages = self.stages;
             return Err(StageSetupError::NoSuchStage { stage, stages });
@@ -147,7 +184,7 @@ impl<'a> Setup<'a> {
     }
 
     /// The segments before and after the layers of a stage.
-    fn ends(&self, stage: usize) -> (&[SegmentProfile], &[SegmentProfile]) {
+    pub(in crate::plan) fn ends(&self, stage: usize) -> (&[SegmentProfile], &[SegmentProfile]) {
         let none: &[SegmentProfile] = &[];
         let first = stage == 0;
         let last = stage + 1 == self.stages;
@@ -157,19 +194,7 @@ impl<'a> Setup<'a> {
         )
     }
 
-    /// Micro-batches in flight, and backwards after the last forward.
-    fn in_flight(&self, stage: usize) -> (u64, u64) {
-        let behind = (self.stages - 1 - stage) as u64;
-        match self.schedule {
-            Kind::OneFOneB => (
-                self.micro_batches.min(behind + 1),
-                self.micro_batches.min(behind),
-            ),
-            Kind::GPipe => (self.micro_batches, self.micro_batches),
-        }
-    }
-
-    fn time(&self, collectives: &[Collective]) -> Nanos {
+    pub(in crate::plan) fn time(&self, collectives: &[Collective]) -> Nanos {
         let ranks = self.profile.tensor_parallel;
         self.cluster.collectives_time(collectives, ranks)
     }
@@ -185,49 +210,6 @@ impl<'a> Setup<'a> {
             workspace: segment.workspace,
             collective: (!collectives.is_empty()).then(|| self.time(collectives)),
         }
-    }
-
-    fn stage_windows(
-        &self,
-        stage: usize,
-        layers: &Range<usize>,
-        (kind, split): (&LayerKind, usize),
-        forward: Nanos,
-    ) -> Windows {
-        let (first, second) = kind.segments.split_at(split);
-        let all = |half: &[SegmentProfile], forward: bool| -> Nanos {
-            let collectives = half.iter().map(|segment| match forward {
-                true => &segment.after_forward,
-                false => &segment.after_backward,
-            });
-            collectives.map(|list| self.time(list)).sum()
-        };
-        let room = |window, length| {
-            let room = self.cluster.contention.capacity(window, length);
-            (room > Nanos::ZERO).then_some(room)
-        };
-        let message = self.transfer(stage, layers);
-        let sending = if self.blocking_sends {
-            message
-        } else {
-            Nanos::ZERO
-        };
-        let gap = match self.schedule {
-            Kind::OneFOneB if stage + 1 < self.stages => forward,
-            _ => Nanos::ZERO,
-        };
-        let head = all(self.ends(stage).1, false);
-        let windows = Windows {
-            f1: room(Window::F1, all(first, true)),
-            f2: room(Window::F2, all(second, true)),
-            b1: room(Window::B1, all(second, false)),
-            b2: room(Window::B2, all(first, false)),
-            send: room(Window::Send, sending),
-            recv: room(Window::Recv, message),
-            bubble: room(Window::Bubble, gap),
-            entry: room(Window::B2, head).unwrap_or_default(),
-        };
-        windows.only(|window| self.windows.contains(&window))
     }
 
     fn fixed(
@@ -246,18 +228,6 @@ impl<'a> Setup<'a> {
         let inside = kind.weights().total().0.saturating_mul(layers as u64);
         Bytes(inside.saturating_add(around.total().0))
     }
-}
-
-/// Where the second half of a layer begins.
-fn split(kind: &LayerKind) -> usize {
-    let count = kind.segments.len();
-    let after = kind
-        .segments
-        .iter()
-        .position(|s| !s.after_forward.is_empty());
-    let within = after.map(|index| index + 1).filter(|&index| index < count);
-    let before = || (1..count).find(|&index| !kind.segments[index].after_backward.is_empty());
-    within.or_else(before).unwrap_or(count)
 }
 
 fn ends_of(segments: &[SegmentProfile]) -> Ends {

@@ -1,10 +1,43 @@
 //! Why no problem can be made of a stage.
 
-use serde::{Deserialize, Serialize};
+use crate::plan::cluster::ClusterError;
+use crate::plan::profile::ProfileError;
+use crate::plan::schedule::Kind;
 
 /// Stages that no problem can be made of.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StageSetupError {
+    /// No profile.
+    #[error("profile: {0}")]
+    Profile(ProfileError),
+    /// No cluster.
+    #[error("cluster: {0}")]
+    Cluster(ClusterError),
+    /// No stages, or some without layers.
+    #[error("{stages} stages cannot share {layers} layers: each needs at least one")]
+    Stages {
+        /// The stages.
+        stages: usize,
+        /// The layers of the model.
+        layers: usize,
+    },
+    /// Nothing to do.
+    #[error("a step needs at least one micro-batch")]
+    NoMicroBatches,
+    /// A schedule that plans are not made for.
+    #[error("plans are made for 1f1b and gpipe; {schedule} can be generated and simulated only")]
+    Unplanned {
+        /// The kind asked for.
+        schedule: Kind,
+    },
+    /// More in flight on other stages than there are.
+    #[error("extra_in_flight names {given} stages, but there are {stages}")]
+    ExtraCount {
+        /// The stages it names.
+        given: usize,
+        /// The stages.
+        stages: usize,
+    },
     /// No such stage.
     #[error("stage {stage} does not exist: there are {stages} stages")]
     NoSuchStage {
@@ -28,7 +61,7 @@ pub enum StageSetupError {
     /// Layers that differ.
     #[error(
         "stage {stage} holds layers of kinds {first:?} and {other:?}: \
-         only like layers can be planned together"
+         stages of mixed kinds are not planned yet, so each must lie within like layers"
     )]
     MixedKinds {
         /// The stage.

@@ -118,6 +118,12 @@ impl Run {
 }
 
 impl StagePolicy {
+    /// These runs, which cover a stage's segments once, in order.
+    #[cfg(feature = "runtime")]
+    pub(crate) fn of(runs: Vec<Run>) -> Self {
+        Self { runs }
+    }
+
     /// The runs, from the input of the stage to its output.
     pub fn runs(&self) -> &[Run] {
         &self.runs

@@ -1,55 +1,80 @@
 //! The words a schedule is made of.
 //!
-//! An action names what happens and to which micro-batch; the stage it happens
-//! on is known from the list it stands in. How it is carried out is the
-//! executor's business.
+//! An action names what happens and to which micro-batch on which chunk; the
+//! stage it happens on is known from the list it stands in. How it is carried
+//! out is the executor's business.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{MicroBatchId, StageId};
+use super::{Shape, Unit};
+use crate::ids::{ChunkId, MicroBatchId, StageId};
 
 /// One thing that a stage does to one micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Action {
-    /// Run the segments of the stage.
-    Forward(MicroBatchId),
-    /// Run their backward.
-    Backward(MicroBatchId),
-    /// Send the stage's output boundary to the next stage.
-    SendForward(MicroBatchId),
+    /// Run the segments of the chunk.
+    Forward(Unit),
+    /// Run their backward, all of it.
+    Backward(Unit),
+    /// Run the part of their backward that the stage before waits for: the
+    /// gradient of the input boundary.
+    BackwardInput(Unit),
+    /// Run the rest of that backward: the gradients of the weights.
+    BackwardWeight(Unit),
+    /// Send the chunk's output boundary to the next stage.
+    SendForward(Unit),
     /// Receive the input boundary from the previous stage.
-    RecvForward(MicroBatchId),
+    RecvForward(Unit),
     /// Send the gradient of the input boundary to the previous stage.
-    SendBackward(MicroBatchId),
+    SendBackward(Unit),
     /// Receive the gradient of the output boundary from the next stage.
-    RecvBackward(MicroBatchId),
+    RecvBackward(Unit),
 }
 
-use Action::{Backward, Forward, RecvBackward, RecvForward, SendBackward, SendForward};
+use Action::{
+    Backward, BackwardInput, BackwardWeight, Forward, RecvBackward, RecvForward, SendBackward,
+    SendForward,
+};
 
 /// A word that is no action.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{word:?} is not an action: write F3, B3, SF3, RF3, SB3 or RB3 for micro-batch 3")]
+#[error(
+    "{word:?} is not an action: write F3, B3, I3, W3, SF3, RF3, SB3 or RB3 for micro-batch 3, \
+     F3.1 for it on chunk 1"
+)]
 pub struct ParseActionError {
     word: String,
 }
 
 impl Action {
+    /// What it concerns.
+    pub fn unit(self) -> Unit {
+        match self {
+            Forward(unit) | Backward(unit) | BackwardInput(unit) | BackwardWeight(unit) => unit,
+            SendForward(unit) | RecvForward(unit) | SendBackward(unit) | RecvBackward(unit) => unit,
+        }
+    }
+
     /// The micro-batch it concerns.
     pub fn micro_batch(self) -> MicroBatchId {
-        match self {
-            Forward(mb) | Backward(mb) => mb,
-            SendForward(mb) | RecvForward(mb) | SendBackward(mb) | RecvBackward(mb) => mb,
-        }
+        self.unit().micro_batch
+    }
+
+    /// The chunk it concerns, of the stage that does it.
+    pub fn chunk(self) -> ChunkId {
+        self.unit().chunk
     }
 
     /// Whether it computes; everything else moves data.
     pub fn is_compute(self) -> bool {
-        matches!(self, Forward(_) | Backward(_))
+        matches!(
+            self,
+            Forward(_) | Backward(_) | BackwardInput(_) | BackwardWeight(_)
+        )
     }
 
     /// Whether it hands something to another stage.
@@ -62,48 +87,72 @@ impl Action {
         matches!(self, Forward(_) | SendForward(_) | RecvForward(_))
     }
 
-    /// The receive that belongs to a send and the other way round.
-    pub fn partner(self) -> Option<Self> {
-        match self {
-            Forward(_) | Backward(_) => None,
-            SendForward(mb) => Some(RecvForward(mb)),
-            RecvForward(mb) => Some(SendForward(mb)),
-            SendBackward(mb) => Some(RecvBackward(mb)),
-            RecvBackward(mb) => Some(SendBackward(mb)),
-        }
+    /// Whether it makes the gradient that the stage before waits for.
+    pub fn makes_gradient(self) -> bool {
+        matches!(self, Backward(_) | BackwardInput(_))
     }
 
-    /// The stage at the other end when `stage` of `stages` does this; `None`
-    /// for a compute action, and where the pipeline ends.
-    pub fn peer(self, stage: StageId, stages: usize) -> Option<StageId> {
-        let peer = match self {
-            Forward(_) | Backward(_) => return None,
-            SendForward(_) | RecvBackward(_) => stage.0.checked_add(1)?,
-            RecvForward(_) | SendBackward(_) => stage.0.checked_sub(1)?,
+    /// Whether it ends the backward of its unit, so that nothing of it is kept.
+    pub fn ends_backward(self) -> bool {
+        matches!(self, Backward(_) | BackwardWeight(_))
+    }
+
+    /// Whether it is a part of a backward that is done in two.
+    pub fn is_split(self) -> bool {
+        matches!(self, BackwardInput(_) | BackwardWeight(_))
+    }
+
+    /// The other end of a transfer that `stage` does: the stage there, and the
+    /// receive that belongs to this send or the other way round. `None` for a
+    /// compute action, and where the pipeline ends.
+    pub fn other_end(self, stage: StageId, shape: Shape) -> Option<(StageId, Self)> {
+        let unit = self.unit();
+        let (to, chunk) = match self {
+            Forward(_) | Backward(_) | BackwardInput(_) | BackwardWeight(_) => return None,
+            SendForward(_) | RecvBackward(_) => shape.after(stage, unit.chunk)?,
+            RecvForward(_) | SendBackward(_) => shape.before(stage, unit.chunk)?,
         };
-        (peer < stages).then_some(StageId(peer))
+        let there = unit.on(chunk);
+        let partner = match self {
+            SendForward(_) => RecvForward(there),
+            RecvForward(_) => SendForward(there),
+            SendBackward(_) => RecvBackward(there),
+            _ => SendBackward(there),
+        };
+        // A stage that is alone passes its boundaries on to itself for nothing.
+        (to != stage).then_some((to, partner))
+    }
+
+    /// The action at the [other end](Self::other_end).
+    pub fn partner(self, stage: StageId, shape: Shape) -> Option<Self> {
+        self.other_end(stage, shape).map(|(_, partner)| partner)
+    }
+
+    /// The stage at the [other end](Self::other_end).
+    pub fn peer(self, stage: StageId, shape: Shape) -> Option<StageId> {
+        self.other_end(stage, shape).map(|(peer, _)| peer)
     }
 
     /// The receive that brings what this compute action reads from another
     /// stage, if there is such a stage.
-    pub(super) fn input(self, stage: StageId, stages: usize) -> Option<Self> {
+    pub(in crate::plan) fn input(self, stage: StageId, shape: Shape) -> Option<Self> {
         let receive = match self {
-            Forward(mb) => RecvForward(mb),
-            Backward(mb) => RecvBackward(mb),
+            Forward(unit) => RecvForward(unit),
+            Backward(unit) | BackwardInput(unit) => RecvBackward(unit),
             _ => return None,
         };
-        receive.peer(stage, stages).map(|_| receive)
+        receive.peer(stage, shape).map(|_| receive)
     }
 
     /// The send that takes what this compute action makes to another stage, if
     /// there is such a stage.
-    pub(super) fn output(self, stage: StageId, stages: usize) -> Option<Self> {
+    pub(in crate::plan) fn output(self, stage: StageId, shape: Shape) -> Option<Self> {
         let send = match self {
-            Forward(mb) => SendForward(mb),
-            Backward(mb) => SendBackward(mb),
+            Forward(unit) => SendForward(unit),
+            Backward(unit) | BackwardInput(unit) => SendBackward(unit),
             _ => return None,
         };
-        send.peer(stage, stages).map(|_| send)
+        send.peer(stage, shape).map(|_| send)
     }
 }
 
@@ -112,12 +161,14 @@ impl fmt::Display for Action {
         let word = match self {
             Forward(_) => "F",
             Backward(_) => "B",
+            BackwardInput(_) => "I",
+            BackwardWeight(_) => "W",
             SendForward(_) => "SF",
             RecvForward(_) => "RF",
             SendBackward(_) => "SB",
             RecvBackward(_) => "RB",
         };
-        f.pad(&format!("{word}{}", self.micro_batch().0))
+        f.pad(&format!("{word}{}", self.unit()))
     }
 }
 
@@ -132,17 +183,19 @@ impl FromStr for Action {
             .find(|c: char| c.is_ascii_digit())
             .ok_or_else(refused)?;
         let (kind, number) = word.split_at(digits);
-        let micro_batch = MicroBatchId(number.parse().map_err(|_| refused())?);
+        let unit = Unit::parse(number).ok_or_else(refused)?;
         let action = match kind {
             "F" => Forward,
             "B" => Backward,
+            "I" => BackwardInput,
+            "W" => BackwardWeight,
             "SF" => SendForward,
             "RF" => RecvForward,
             "SB" => SendBackward,
             "RB" => RecvBackward,
             _ => return Err(refused()),
         };
-        Ok(action(micro_batch))
+        Ok(action(unit))
     }
 }
 
@@ -161,68 +214,5 @@ impl From<Action> for String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ALL: [fn(MicroBatchId) -> Action; 6] = [
-        Forward,
-        Backward,
-        SendForward,
-        RecvForward,
-        SendBackward,
-        RecvBackward,
-    ];
-
-    #[test]
-    fn every_word_reads_back_as_its_action() {
-        for (make, word) in ALL.iter().zip(["F3", "B3", "SF3", "RF3", "SB3", "RB3"]) {
-            let action = make(MicroBatchId(3));
-            assert_eq!(action.to_string(), word);
-            assert_eq!(word.parse(), Ok(action));
-            assert_eq!(serde_json::to_string(&action).unwrap(), format!("{word:?}"));
-        }
-    }
-
-    #[test]
-    fn words_that_are_no_action_are_refused_with_the_word() {
-        for word in [
-            "",
-            "F",
-            "3",
-            "F-1",
-            "f3",
-            "FS3",
-            "F3x",
-            "SF 3",
-            "F99999999999999999999",
-        ] {
-            let error = word.parse::<Action>().expect_err(word);
-            assert!(error.to_string().contains(word), "{error}");
-        }
-    }
-
-    #[test]
-    fn the_two_ends_of_a_transfer_name_each_other() {
-        let stages = 3;
-        for make in ALL {
-            let action = make(MicroBatchId(1));
-            for stage in (0..stages).map(StageId) {
-                let Some(peer) = action.peer(stage, stages) else {
-                    continue;
-                };
-                assert_eq!(peer.0.abs_diff(stage.0), 1);
-                let partner = action.partner().unwrap();
-                assert_ne!(partner.is_send(), action.is_send());
-                assert_eq!(partner.partner(), Some(action));
-                assert_eq!(partner.peer(peer, stages), Some(stage));
-            }
-        }
-        let ends = |stage: usize| {
-            let present = |make: &&fn(_) -> Action| {
-                make(MicroBatchId(0)).peer(StageId(stage), stages).is_some()
-            };
-            ALL.iter().filter(present).count()
-        };
-        assert_eq!([ends(0), ends(1), ends(2)], [2, 4, 2]);
-    }
-}
+#[path = "action_tests.rs"]
+mod tests;

@@ -13,8 +13,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Action, Schedule, ScheduleError, Waiting};
-use crate::ids::{MicroBatchId, StageId};
+use super::{Action, Schedule, ScheduleError, Unit, Waiting};
+use crate::ids::StageId;
 
 /// Fails if stages that talk through mailboxes of this capacity, one per
 /// channel, get stuck. Capacity 0 means that a send completes only together
@@ -50,8 +50,10 @@ struct Run<'a> {
     capacity: usize,
     /// The position of each stage in its list.
     next: Vec<usize>,
-    /// What was sent and not yet received, by receiving stage and direction.
-    mail: HashMap<(StageId, bool), VecDeque<MicroBatchId>>,
+    /// What was sent and not yet received, by receiving stage and direction, as
+    /// the receiver names it. In a ring of two, only the direction tells the
+    /// channels from one stage to the other apart.
+    mail: HashMap<(StageId, bool), VecDeque<Unit>>,
 }
 
 impl Run<'_> {
@@ -63,8 +65,7 @@ impl Run<'_> {
     /// The other end of a transfer; `None` for a compute action, and for a
     /// transfer that leads out of the pipeline, which is refused elsewhere.
     fn transfer(&self, stage: StageId, action: Action) -> Option<(StageId, Action)> {
-        let peer = action.peer(stage, self.schedule.stages.len())?;
-        Some((peer, action.partner()?))
+        action.other_end(stage, self.schedule.shape())
     }
 
     /// Lets `stage` do its next action, if that is possible now.
@@ -83,10 +84,10 @@ impl Run<'_> {
                 if mailbox.len() >= self.capacity {
                     return false;
                 }
-                mailbox.push_back(action.micro_batch());
+                mailbox.push_back(partner.unit());
             } else {
                 let mailbox = self.mail.entry((stage, action.is_forward())).or_default();
-                if mailbox.front() != Some(&action.micro_batch()) {
+                if mailbox.front() != Some(&action.unit()) {
                     return false;
                 }
                 mailbox.pop_front();
@@ -104,8 +105,8 @@ impl Run<'_> {
         let oldest = self.mail.get(&(peer, action.is_forward()));
         let oldest = oldest.and_then(|mailbox| mailbox.front());
         let awaits = match (partner, oldest) {
-            (Action::RecvForward(_), Some(&mb)) => Action::RecvForward(mb),
-            (Action::RecvBackward(_), Some(&mb)) => Action::RecvBackward(mb),
+            (Action::RecvForward(_), Some(&unit)) => Action::RecvForward(unit),
+            (Action::RecvBackward(_), Some(&unit)) => Action::RecvBackward(unit),
             _ => partner,
         };
         Some(Waiting {

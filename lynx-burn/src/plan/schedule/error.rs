@@ -14,6 +14,62 @@ pub enum ScheduleError {
     /// There would be no work.
     #[error("a schedule needs at least one micro-batch, got 0")]
     NoMicroBatches,
+    /// Every stage would be empty.
+    #[error("the stages of a schedule need at least one chunk each, got 0")]
+    NoChunks,
+    /// An interleaved schedule works in groups of one micro-batch for each stage.
+    #[error(
+        "an interleaved schedule of {stages} stages needs a multiple of {stages} micro-batches, \
+         got {micro_batches}"
+    )]
+    NotAMultiple {
+        /// The micro-batches of the step.
+        micro_batches: usize,
+        /// The stages.
+        stages: usize,
+    },
+    /// More actions than can be counted.
+    #[error("{micro_batches} micro-batches on {chunks} chunks are too many")]
+    TooMany {
+        /// The micro-batches of the step.
+        micro_batches: usize,
+        /// The chunks of a stage.
+        chunks: usize,
+    },
+    /// An action concerns a chunk that the stages do not have.
+    #[error("{stage} does {action}, but stages have only {chunks} chunks")]
+    UnknownChunk {
+        /// Where it stands.
+        stage: StageId,
+        /// The action at fault.
+        action: Action,
+        /// The chunks of a stage.
+        chunks: usize,
+    },
+    /// A backward is done as a whole and in parts.
+    #[error("{stage} does {whole} and also {part}: a backward is either whole or in two parts")]
+    WholeAndSplit {
+        /// Where both stand.
+        stage: StageId,
+        /// The whole backward.
+        whole: Action,
+        /// A part of it.
+        part: Action,
+    },
+    /// The executor holds one chunk on each stage.
+    #[error("the executor runs one chunk on each stage, but the schedule has {chunks}")]
+    ChunksNotExecutable {
+        /// The chunks of a stage.
+        chunks: usize,
+    },
+    /// The executor runs a backward in one piece.
+    #[error("{stage} does {action}, but the executor runs backwards whole")]
+    SplitNotExecutable {
+        /// Where it stands.
+        stage: StageId,
+        /// The first part of a backward there.
+        action: Action,
+    },
     /// An action concerns a micro-batch that the step does not have.
     #[error("{stage} does {action}, but the step has only {micro_batches} micro-batches")]
     UnknownMicroBatch {
@@ -96,7 +152,7 @@ pub enum ScheduleError {
         /// What each stuck stage waits for.
         waiting: Vec<Waiting>,
     },
-    /// A stage holds more micro-batches than its kind of schedule allows.
+    /// A stage holds more micro-batches, one count for each chunk, than its kind of schedule allows.
     #[error("{stage} holds {held} micro-batches when it does {action}, but may hold {limit}")]
     TooManyInFlight {
         /// The stage at fault.

@@ -9,7 +9,7 @@ use crate::ids::MicroBatchId;
 /// The forwards of every stage, without transfers. Validate it with
 /// [`Rules::backward`](super::Rules::backward) off.
 pub fn forward_only(stages: usize, micro_batches: usize) -> Result<Schedule, ScheduleError> {
-    let forward = |mb| Action::Forward(MicroBatchId(mb));
+    let forward = |mb| Action::Forward(MicroBatchId(mb).into());
     Schedule::from_stages(stages, micro_batches, |_| {
         (0..micro_batches).map(forward).collect()
     })

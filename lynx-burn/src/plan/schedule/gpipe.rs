@@ -3,14 +3,14 @@
 //! The simplest order, and the one that holds the most: every stage keeps all
 //! micro-batches at once. It is here as the baseline that 1F1B is compared to.
 
-use super::Action;
+use super::{Action, Unit};
 use crate::ids::MicroBatchId;
 
 /// The compute actions of any stage. Backwards ascend, unlike in the paper's
 /// figure, because gradients are added up in ascending order of micro-batches
 /// whatever the schedule; the step takes the same time.
 pub(super) fn stage(micro_batches: usize) -> Vec<Action> {
-    let all = || (0..micro_batches).map(MicroBatchId);
+    let all = || (0..micro_batches).map(|mb| Unit::from(MicroBatchId(mb)));
     let forwards = all().map(Action::Forward);
     forwards.chain(all().map(Action::Backward)).collect()
 }

@@ -7,24 +7,32 @@
 
 mod action;
 mod deadlock;
+mod deepen;
 mod error;
 mod forward_only;
 mod gpipe;
+mod in_flight;
+pub(in crate::plan) mod interleaved;
+mod kind;
 mod one_f_one_b;
+mod stage_order;
 mod text;
 pub mod transfers;
+mod unit;
 pub mod validate;
-
-use std::fmt;
-use std::str::FromStr;
+mod zb_h1;
 
 use serde::{Deserialize, Serialize};
 
 pub use action::{Action, ParseActionError};
+pub use deepen::deepen;
 pub use error::{ScheduleError, Waiting};
 pub use forward_only::forward_only;
+pub use in_flight::InFlight;
+pub use kind::{Kind, ParseKindError};
 pub use text::ParseScheduleError;
-pub use validate::{InFlight, Report, Rules, validate};
+pub use unit::{Shape, Unit};
+pub use validate::{Report, Rules, executable, validate};
 
 /// The actions of every stage for one step.
 ///
@@ -35,57 +43,42 @@ pub use validate::{InFlight, Report, Rules, validate};
 pub struct Schedule {
     /// The number of micro-batches of the step.
     pub micro_batches: usize,
+    /// How many chunks of the model each stage holds: 1, but for interleaved
+    /// schedules.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub chunks: usize,
     /// One list of actions per stage.
     #[serde(with = "text::lines")]
     pub stages: Vec<Vec<Action>>,
 }
 
-/// The published orders of work that can be generated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Kind {
-    /// All forwards, then all backwards.
-    #[serde(rename = "gpipe")]
-    GPipe,
-    /// Warm-up forwards, then one forward and one backward in turn, then the
-    /// cool-down backwards.
-    #[serde(rename = "1f1b")]
-    OneFOneB,
+fn one() -> usize {
+    1
 }
 
-/// A text that names no kind of schedule.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a kind of schedule: write gpipe or 1f1b")]
-pub struct ParseKindError {
-    text: String,
-}
-
-impl Kind {
-    /// The compute actions of this kind for every stage, without transfers.
-    ///
-    /// Every micro-batch count is fine with every stage count, fewer
-    /// micro-batches than stages included.
-    pub fn generate(self, stages: usize, micro_batches: usize) -> Result<Schedule, ScheduleError> {
-        Schedule::from_stages(stages, micro_batches, |stage| match self {
-            Self::GPipe => gpipe::stage(micro_batches),
-            Self::OneFOneB => one_f_one_b::stage(stage, stages, micro_batches),
-        })
-    }
-
-    /// What a schedule of this kind must satisfy when its stages talk through
-    /// mailboxes of the given capacity.
-    pub fn rules(self, mailbox_capacity: usize) -> Rules {
-        Rules {
-            mailbox_capacity,
-            in_flight: match self {
-                Self::GPipe => InFlight::Unlimited,
-                Self::OneFOneB => InFlight::OneFOneB,
-            },
-            backward: true,
-        }
-    }
+// The signature is serde's.
+fn is_one(chunks: &usize) -> bool {
+    *chunks == 1
 }
 
 impl Schedule {
+    /// How many stages there are and how many chunks each holds.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            stages: self.stages.len(),
+            chunks: self.chunks,
+        }
+    }
+
+    /// Other lists for the same step.
+    fn with_stages(&self, stages: Vec<Vec<Action>>) -> Self {
+        Self {
+            micro_batches: self.micro_batches,
+            chunks: self.chunks,
+            stages,
+        }
+    }
+
     /// Asks `actions` for every stage, after refusing an empty pipeline.
     fn from_stages(
         stages: usize,
@@ -97,30 +90,8 @@ impl Schedule {
             (_, 0) => Err(ScheduleError::NoMicroBatches),
             _ => Ok(Self {
                 micro_batches,
+                chunks: 1,
                 stages: (0..stages).map(actions).collect(),
-            }),
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::GPipe => "gpipe",
-            Self::OneFOneB => "1f1b",
-        })
-    }
-}
-
-impl FromStr for Kind {
-    type Err = ParseKindError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "gpipe" => Ok(Self::GPipe),
-            "1f1b" => Ok(Self::OneFOneB),
-            _ => Err(ParseKindError {
-                text: text.to_owned(),
             }),
         }
     }

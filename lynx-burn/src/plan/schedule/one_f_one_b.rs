@@ -10,8 +10,8 @@ use crate::ids::MicroBatchId;
 
 /// The compute actions of `stage`, which is below `stages`.
 pub(super) fn stage(stage: usize, stages: usize, micro_batches: usize) -> Vec<Action> {
-    let forward = |mb| Action::Forward(MicroBatchId(mb));
-    let backward = |mb| Action::Backward(MicroBatchId(mb));
+    let forward = |mb| Action::Forward(MicroBatchId(mb).into());
+    let backward = |mb| Action::Backward(MicroBatchId(mb).into());
     // One forward for each stage behind this one; the first forward of the
     // steady part makes it `p - s`. Few micro-batches end the warm-up early.
     let warm_up = micro_batches.min(stages - 1 - stage);

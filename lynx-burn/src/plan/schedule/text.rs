@@ -6,6 +6,9 @@
 //! stage 1: RF0 F0 B0 SB0 RF1 F1 B1 SB1  # the rest of a line is a comment
 //! ```
 //!
+//! `F3` concerns micro-batch 3 and `F3.1` chunk 1 of the stage; where stages hold
+//! more than one chunk, `v=2` in the first line says how many.
+//!
 //! Reading checks the form only; whether the schedule is sound is for
 //! [`validate()`](super::validate()) to say.
 
@@ -34,6 +37,9 @@ impl fmt::Display for Schedule {
             self.stages.len(),
             self.micro_batches
         )?;
+        if self.chunks != 1 {
+            write!(f, " v={}", self.chunks)?;
+        }
         for (stage, actions) in self.stages.iter().enumerate() {
             let gap = if actions.is_empty() { "" } else { " " };
             write!(f, "\nstage {stage}:{gap}{}", words(actions))?;
@@ -60,6 +66,11 @@ impl FromStr for Schedule {
         header.exactly("schedule")?;
         let stage_count = header.number("p=")?;
         let micro_batches = header.number("m=")?;
+        let more = header.words.clone().next();
+        let chunks = match more.is_some_and(|word| word.starts_with("v=")) {
+            true => header.number("v=")?,
+            false => 1,
+        };
         header.nothing_more()?;
         let mut stages = Vec::new();
         // The count is not trusted: a missing line ends this, however large it is.
@@ -74,6 +85,7 @@ impl FromStr for Schedule {
             .map_or(Ok(()), |mut line| line.nothing_more())?;
         Ok(Self {
             micro_batches,
+            chunks,
             stages,
         })
     }
@@ -114,7 +126,7 @@ impl Line<'_> {
         while let Some(found) = self.words.next() {
             match found.parse() {
                 Ok(action) => actions.push(action),
-                Err(_) => return self.refuse("an action such as F3, B3, SF3 or RB3", found),
+                Err(_) => return self.refuse("an action such as F3, B3, SF3, RB3 or F3.1", found),
             }
         }
         Ok(actions)
@@ -159,83 +171,5 @@ pub(super) mod lines {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::super::{Action, Schedule};
-    use crate::ids::MicroBatchId;
-
-    /// Any lists of actions at all: the text must not care whether they are sound.
-    fn schedules() -> impl Strategy<Value = Schedule> {
-        let kinds = prop::sample::select(vec![
-            Action::Forward as fn(MicroBatchId) -> Action,
-            Action::Backward,
-            Action::SendForward,
-            Action::RecvForward,
-            Action::SendBackward,
-            Action::RecvBackward,
-        ]);
-        let action = (kinds, any::<usize>()).prop_map(|(kind, mb)| kind(MicroBatchId(mb)));
-        let stages = prop::collection::vec(prop::collection::vec(action, 0..6), 0..4);
-        (any::<usize>(), stages).prop_map(|(micro_batches, stages)| Schedule {
-            micro_batches,
-            stages,
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn every_schedule_reads_back_from_its_text_and_from_a_file(schedule in schedules()) {
-            prop_assert_eq!(&schedule.to_string().parse::<Schedule>().unwrap(), &schedule);
-            let file = serde_json::to_string(&schedule).unwrap();
-            prop_assert_eq!(serde_json::from_str::<Schedule>(&file).unwrap(), schedule);
-        }
-
-        #[test]
-        fn no_text_makes_the_reader_panic(text in "(schedule |stage |[pm]=|[0-9]|[FBSR]|[:#\n ]){0,20}") {
-            let _ = text.parse::<Schedule>();
-        }
-    }
-
-    #[test]
-    fn comments_and_blank_lines_mean_nothing() {
-        let text =
-            "# by hand\n\n schedule p=2  m=1 # small\n\nstage 0:\tF0\n#\nstage 1: # idle\n\n";
-        let schedule: Schedule = text.parse().unwrap();
-        assert_eq!(
-            schedule.to_string(),
-            "schedule p=2 m=1\nstage 0: F0\nstage 1:"
-        );
-    }
-
-    #[test]
-    fn a_file_holds_one_line_of_words_per_stage() {
-        let schedule: Schedule = "schedule p=1 m=2\nstage 0: F0 B0 F1 B1".parse().unwrap();
-        let file = serde_json::to_string(&schedule).unwrap();
-        assert_eq!(file, r#"{"micro_batches":2,"stages":["F0 B0 F1 B1"]}"#);
-        let broken = file.replace("F1", "X1");
-        let error = serde_json::from_str::<Schedule>(&broken).unwrap_err();
-        assert!(error.to_string().contains("X1"), "{error}");
-    }
-
-    #[test]
-    fn an_error_names_the_line_and_the_word() {
-        let cases = [
-            ("", 1, ""),
-            ("plan p=1 m=1", 1, "plan"),
-            ("schedule p=1", 1, ""),
-            ("schedule m=1 p=1", 1, "m=1"),
-            ("schedule p=x m=1", 1, "p=x"),
-            ("schedule p=1 m=1 v=2\nstage 0:", 1, "v=2"),
-            ("schedule p=2 m=1\nstage 0: F0\n", 3, ""),
-            ("schedule p=99999999999 m=1\nstage 0: F0\n# end", 4, ""),
-            ("schedule p=2 m=1\nstage 1: F0", 2, "1:"),
-            ("schedule p=1 m=1\n\nstage 0: F0 b0", 3, "b0"),
-            ("schedule p=1 m=1\nstage 0: F0\nstage 1: F0", 3, "stage"),
-        ];
-        for (text, line, word) in cases {
-            let error = text.parse::<Schedule>().expect_err(text);
-            assert_eq!((error.line, error.found.as_str()), (line, word), "{text:?}");
-        }
-    }
-}
+#[path = "text_tests.rs"]
+mod tests;

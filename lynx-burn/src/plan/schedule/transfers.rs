@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::{Action, Schedule, ScheduleError, Waiting};
+use super::{Action, Schedule, ScheduleError, Shape, Waiting};
 use crate::ids::StageId;
 
 /// Sends right after the compute that makes the data, receives right before the
@@ -17,26 +17,24 @@ use crate::ids::StageId;
 /// a boundary down while its neighbour sends a gradient up, and both wait for
 /// the other to receive. Use [`rendezvous`] there.
 pub fn eager(schedule: &Schedule) -> Schedule {
-    let stages = schedule.stages.len();
+    let shape = schedule.shape();
     let add = |(stage, actions): (usize, &Vec<Action>)| {
         let around = |compute: Action| {
-            let receive = compute.input(StageId(stage), stages);
-            let send = compute.output(StageId(stage), stages);
+            let receive = compute.input(StageId(stage), shape);
+            let send = compute.output(StageId(stage), shape);
             receive.into_iter().chain([compute]).chain(send)
         };
         compute_only(actions).flat_map(around).collect()
     };
-    Schedule {
-        micro_batches: schedule.micro_batches,
-        stages: schedule.stages.iter().enumerate().map(add).collect(),
-    }
+    let stages = schedule.stages.iter().enumerate();
+    schedule.with_stages(stages.map(add).collect())
 }
 
 /// Transfers in an order that works even when a send only completes together
 /// with its receive (capacity 0), and hence with any capacity.
 ///
-/// The compute actions are laid out in time, a forward taking 1 and a backward
-/// 2, each as early as its inputs and its stage allow. A transfer takes place
+/// The compute actions are laid out in time, a forward taking 1, a backward 2
+/// and each part of a split one 1, each as early as its inputs and its stage allow. A transfer takes place
 /// when its consumer is about to start, before computes that start at the same
 /// time. That puts all computes and transfers into *one* global order, and every
 /// stage gets the events it takes part in, in that order.
@@ -46,11 +44,15 @@ pub fn eager(schedule: &Schedule) -> Schedule {
 /// for a compute, two for a transfer - stands exactly before it, and it can
 /// happen. By induction all do. Each transfer is placed after its producer,
 /// which ended by then and so started strictly earlier, and before its consumer.
+///
+/// # Errors
+///
+/// Where computes wait for each other in a circle or for what nobody makes.
 pub fn rendezvous(schedule: &Schedule) -> Result<Schedule, ScheduleError> {
-    let stages = schedule.stages.len();
+    let shape = schedule.shape();
     let mut events = Vec::new();
     for (time, stage, compute) in start_times(schedule)? {
-        if let Some(receive) = compute.input(stage, stages) {
+        if let Some(receive) = compute.input(stage, shape) {
             events.push((time, false, stage, receive));
         }
         events.push((time, true, stage, compute));
@@ -58,17 +60,14 @@ pub fn rendezvous(schedule: &Schedule) -> Result<Schedule, ScheduleError> {
     // Stable: among transfers at one time, any order is as good, but it must be
     // the same every time.
     events.sort_by_key(|&(time, is_compute, stage, _)| (time, is_compute, stage));
-    let mut projected = vec![Vec::new(); stages];
+    let mut projected = vec![Vec::new(); shape.stages];
     for (_, _, stage, action) in events {
-        if let (Some(peer), Some(send)) = (action.peer(stage, stages), action.partner()) {
+        if let Some((peer, send)) = action.other_end(stage, shape) {
             projected[peer.0].push(send);
         }
         projected[stage.0].push(action);
     }
-    Ok(Schedule {
-        micro_batches: schedule.micro_batches,
-        stages: projected,
-    })
+    Ok(schedule.with_stages(projected))
 }
 
 fn compute_only(actions: &[Action]) -> impl Iterator<Item = Action> {
@@ -77,7 +76,8 @@ fn compute_only(actions: &[Action]) -> impl Iterator<Item = Action> {
 
 /// When every compute action starts, if each starts as early as it can.
 fn start_times(schedule: &Schedule) -> Result<Vec<(u64, StageId, Action)>, ScheduleError> {
-    let stages = schedule.stages.len();
+    let shape = schedule.shape();
+    let stages = shape.stages;
     let orders: Vec<Vec<_>> = schedule
         .stages
         .iter()
@@ -92,15 +92,15 @@ fn start_times(schedule: &Schedule) -> Result<Vec<(u64, StageId, Action)>, Sched
         // The sweep's order does not matter: a start depends on ends only.
         for stage in 0..stages {
             while let Some(&compute) = orders[stage].get(next[stage]) {
-                let needs = needs(StageId(stage), compute, stages);
+                let needs = needs(StageId(stage), compute, shape);
                 let Some(ready) = needs.map(|n| ends.get(&n).copied()).collect() else {
                     break;
                 };
                 let ready: Vec<u64> = ready;
                 let start = ready.into_iter().fold(free_at[stage], u64::max);
-                free_at[stage] = start + if compute.is_forward() { 1 } else { 2 };
+                free_at[stage] = start + time(compute);
                 // Of a repeated action, which is refused later, the first counts.
-                let end = ends.entry((StageId(stage), compute));
+                let end = ends.entry((StageId(stage), result(compute)));
                 end.or_insert(free_at[stage]);
                 starts.push((start, StageId(stage), compute));
                 next[stage] += 1;
@@ -116,12 +116,12 @@ fn start_times(schedule: &Schedule) -> Result<Vec<(u64, StageId, Action)>, Sched
             continue;
         };
         let stage = StageId(stage);
-        let missing = needs(stage, action, stages).find(|need| !ends.contains_key(need));
+        let missing = needs(stage, action, shape).find(|need| !ends.contains_key(need));
         waiting.extend(missing.map(|(peer, awaits)| Waiting {
             stage,
             action,
             peer,
-            awaits,
+            awaits: as_written(awaits, orders.get(peer.0)),
         }));
     }
     match waiting.is_empty() {
@@ -130,86 +130,50 @@ fn start_times(schedule: &Schedule) -> Result<Vec<(u64, StageId, Action)>, Sched
     }
 }
 
-/// What must have ended before `compute` can start on `stage`.
-fn needs(
-    stage: StageId,
-    compute: Action,
-    stages: usize,
-) -> impl Iterator<Item = (StageId, Action)> {
-    let input = compute.input(stage, stages);
-    let peer = input.and_then(|receive| receive.peer(stage, stages));
-    let own = match compute {
-        Action::Backward(mb) => Some((stage, Action::Forward(mb))),
-        _ => None,
+fn time(compute: Action) -> u64 {
+    match compute {
+        Action::Backward(_) => 2,
+        _ => 1,
+    }
+}
+
+/// Whoever waits for a gradient does not care whether it comes from a whole
+/// backward or from the first part of one.
+fn result(compute: Action) -> Action {
+    match compute {
+        Action::BackwardInput(unit) => Action::Backward(unit),
+        other => other,
+    }
+}
+
+/// The action in a stage's list that has this result.
+fn as_written(wanted: Action, order: Option<&Vec<Action>>) -> Action {
+    let mut order = order.into_iter().flatten();
+    let found = order.find(|compute| result(**compute) == wanted);
+    found.copied().unwrap_or(wanted)
+}
+
+/// What must have ended before `compute` can start on `stage`, by result.
+fn needs(stage: StageId, compute: Action, shape: Shape) -> impl Iterator<Item = (StageId, Action)> {
+    let unit = compute.unit();
+    let (own, other) = match compute {
+        // The boundary comes from the chunk before, on this stage or another.
+        Action::Forward(_) => {
+            let before = shape.before(stage, unit.chunk);
+            let made = |(from, chunk)| (from, Action::Forward(unit.on(chunk)));
+            (None, before.map(made))
+        }
+        Action::Backward(_) | Action::BackwardInput(_) => {
+            let after = shape.after(stage, unit.chunk);
+            let made = |(from, chunk)| (from, Action::Backward(unit.on(chunk)));
+            (Some(Action::Forward(unit)), after.map(made))
+        }
+        Action::BackwardWeight(_) => (Some(Action::Backward(unit)), None),
+        _ => (None, None),
     };
-    // The neighbour does the same kind of work for the same micro-batch.
-    peer.map(|peer| (peer, compute)).into_iter().chain(own)
+    other.into_iter().chain(own.map(|own| (stage, own)))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{Kind, Schedule, ScheduleError, Waiting, forward_only};
-    use super::{Action, compute_only, eager, rendezvous};
-    use crate::ids::StageId;
-
-    fn read(text: &str) -> Schedule {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn eager_wraps_every_compute_in_its_transfers() {
-        let schedule = eager(&forward_only(3, 1).unwrap());
-        let expected = "schedule p=3 m=1\nstage 0: F0 SF0\nstage 1: RF0 F0 SF0\nstage 2: RF0 F0";
-        assert_eq!(schedule, read(expected));
-    }
-
-    #[test]
-    fn passes_keep_the_compute_order_and_replace_each_others_transfers() {
-        for kind in [Kind::GPipe, Kind::OneFOneB] {
-            for (p, m) in [(1, 3), (2, 1), (4, 7), (5, 3)] {
-                let plain = kind.generate(p, m).unwrap();
-                let (early, late) = (eager(&plain), rendezvous(&plain).unwrap());
-                for with in [&early, &late] {
-                    for (before, after) in plain.stages.iter().zip(&with.stages) {
-                        assert_eq!(&compute_only(after).collect::<Vec<_>>(), before);
-                    }
-                }
-                assert_eq!(eager(&late), early);
-                assert_eq!(rendezvous(&early).unwrap(), late);
-            }
-        }
-    }
-
-    #[test]
-    fn one_stage_needs_no_transfer() {
-        let plain = Kind::OneFOneB.generate(1, 4).unwrap();
-        assert_eq!(eager(&plain), plain);
-        assert_eq!(rendezvous(&plain), Ok(plain));
-    }
-
-    #[test]
-    fn a_circle_of_compute_actions_is_refused_with_everyone_in_it() {
-        let circle = read("schedule p=2 m=2\nstage 0: F1 B0 F0 B1\nstage 1: F0 B0 F1 B1");
-        let action = |word: &str| word.parse::<Action>().unwrap();
-        let wait = |stage, at, peer, awaits| Waiting {
-            stage: StageId(stage),
-            action: action(at),
-            peer: StageId(peer),
-            awaits: action(awaits),
-        };
-        let waiting = vec![wait(0, "B0", 1, "B0"), wait(1, "F0", 0, "F0")];
-        let error = ScheduleError::Circular { waiting };
-        assert_eq!(rendezvous(&circle), Err(error.clone()));
-        let words = "stage 0 at B0 waits for B0 of stage 1; stage 1 at F0 waits for F0 of stage 0";
-        assert!(error.to_string().ends_with(words), "{error}");
-    }
-
-    #[test]
-    fn a_compute_whose_input_nobody_makes_is_refused() {
-        let missing = read("schedule p=2 m=1\nstage 0:\nstage 1: F0 B0");
-        let error = rendezvous(&missing).unwrap_err();
-        assert!(matches!(error, ScheduleError::Circular { .. }), "{error}");
-        let early = read("schedule p=1 m=1\nstage 0: B0 F0");
-        assert!(rendezvous(&early).is_err());
-    }
-}
+#[path = "transfers_tests.rs"]
+mod tests;

@@ -78,10 +78,86 @@ fn every_kind_of_fault_is_named_with_stage_and_action() {
     }
     let empty = Schedule {
         micro_batches: 1,
+        chunks: 1,
         stages: vec![],
     };
     let refused = validate(&empty, &training(1));
     assert_eq!(refused, Err(ScheduleError::NoStages));
+}
+
+/// Two chunks, and on stage 1 split backwards of chunk 0.
+const RING: &str = "schedule p=2 m=2 v=2
+stage 0: F0 SF0 F1 SF1 RF0.1 F0.1 SF0.1 RF1.1 F1.1 SF1.1 RB0.1 B0.1 SB0.1 RB1.1 B1.1 SB1.1 RB0 B0 RB1 B1
+stage 1: RF0 F0 SF0 RF1 F1 SF1 RF0.1 F0.1 B0.1 SB0.1 RF1.1 F1.1 B1.1 SB1.1 RB0 I0 SB0 RB1 I1 SB1 W0 W1";
+
+#[test]
+fn faults_of_chunks_and_split_backwards_are_named_with_stage_and_action() {
+    let sound: Schedule = RING.parse().unwrap();
+    let report = validate(&sound, &training(2)).unwrap();
+    assert_eq!(report.peak_in_flight, [4, 3]);
+    let faults = [
+        ("F1.1 SF1.1", "SF1.1", "stage 0 never does F1.1"),
+        ("B0.1 SB0.1 RB1.1", "SB0.1 RB1.1", "stage 0 never does B0.1"),
+        (
+            "F1 SF1 RF0.1 F0.1 B",
+            "F1 RF0.1 F0.1 B",
+            "stage 1 never does SF1",
+        ),
+        ("I0 SB0", "SB0", "stage 1 never does I0"),
+        (" W1", "", "stage 1 never does W1"),
+        ("I0 SB0", "I0 B0 SB0", "stage 1 does B0 and also I0"),
+        ("RB0 I0", "W0 RB0 I0", "stage 1 does W0 more than once"),
+        (
+            "RB0 I0 SB0 RB1 I1 SB1 W0",
+            "RB0 W0 I0 SB0 RB1 I1 SB1",
+            "stage 1 does W0 before I0",
+        ),
+        ("W0 W1", "W1 W0", "stage 1 does W1 before W0"),
+        ("I0 SB0", "SB0 I0", "stage 1 does SB0 before I0"),
+        (
+            "W0 W1",
+            "W0 W1 F0.2",
+            "stage 1 does F0.2, but stages have only 2 chunks",
+        ),
+        (
+            "F1.1 B1.1",
+            "F1.1 SF1.1 B1.1",
+            "stage 1 does SF1.1, but there is no stage",
+        ),
+        (
+            "F0 SF0 F1",
+            "RF0 F0 SF0 F1",
+            "stage 0 does RF0, but there is no stage",
+        ),
+        ("v=2", "v=0", "at least one chunk"),
+        ("v=2", "v=3", "stage 0 never does F0.2"),
+        ("v=2", "v=18446744073709551615", "stage 0 never does F0.2"),
+        (
+            "RF0.1 F0.1 SF0.1 RF1.1 F1.1",
+            "RF1.1 F1.1 RF0.1 F0.1 SF0.1",
+            "transfer 0 from stage 1 to stage 0 is sent as SF0 but received as RF1.1",
+        ),
+    ];
+    for (sound, broken, words) in faults {
+        assert!(RING.contains(sound), "{sound}");
+        let text = RING.replacen(sound, broken, 1);
+        let refused = refusal(&text, training(2));
+        assert!(refused.contains(words), "{refused} should say {words}");
+    }
+}
+
+#[test]
+fn a_stage_that_is_alone_runs_its_chunks_in_model_order() {
+    let sound = "schedule p=1 m=1 v=2\nstage 0: F0 F0.1 B0.1 B0";
+    assert!(validate(&sound.parse().unwrap(), &training(0)).is_ok());
+    for (sound_part, broken, words) in [
+        ("F0 F0.1", "F0.1 F0", "stage 0 does F0.1 before F0"),
+        ("B0.1 B0", "B0 B0.1", "stage 0 does B0 before B0.1"),
+        ("B0.1 B0", "I0 W0 B0.1", "stage 0 does I0 before B0.1"),
+    ] {
+        let refused = refusal(&sound.replacen(sound_part, broken, 1), training(0));
+        assert!(refused.contains(words), "{refused} should say {words}");
+    }
 }
 
 #[test]

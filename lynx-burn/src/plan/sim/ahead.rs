@@ -4,8 +4,7 @@
 //! only once its own forward is over. Which windows are used is for the worker.
 
 use super::order::Done;
-use crate::ids::MicroBatchId;
-use crate::plan::schedule::Action;
+use crate::plan::schedule::{Action, Unit};
 
 /// What is left of it on one stage.
 #[derive(Default)]
@@ -17,16 +16,16 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// The micro-batch that recompute can be done for now.
-    pub(super) fn target(&mut self, actions: &[Action], done: &Done) -> Option<MicroBatchId> {
+    /// What the next backward in the list works on; of a split one, its first
+    /// part.
+    pub(super) fn next(&mut self, actions: &[Action], done: &Done) -> Option<Unit> {
         // The place only moves forward, so this costs one look at each action.
         loop {
-            match actions.get(self.upcoming)? {
-                Action::Backward(mb) if !done.has(Action::Backward(*mb)) => {
-                    return done.has(Action::Forward(*mb)).then_some(*mb);
-                }
-                _ => self.upcoming += 1,
+            let action = *actions.get(self.upcoming)?;
+            if action.makes_gradient() && !done.has(action) {
+                return Some(action.unit());
             }
+            self.upcoming += 1;
         }
     }
 

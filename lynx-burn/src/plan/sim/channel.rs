@@ -10,13 +10,14 @@
 use std::collections::VecDeque;
 
 use super::costs::{ChannelCosts, ONE, scale};
-use super::timeline::Awaited;
-use crate::ids::{MicroBatchId, StageId};
+use super::timeline::{Awaited, Cargo};
+use crate::ids::StageId;
+use crate::plan::schedule::{Action, Shape, Unit};
 
-/// The instants of one message.
+/// The instants of one message, by the name that its sender gives it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mail {
-    pub(super) micro_batch: MicroBatchId,
+    pub(super) unit: Unit,
     /// It begins to occupy the wire.
     pub(super) begin: u64,
     /// It has left the sender.
@@ -49,14 +50,14 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(costs: ChannelCosts, capacity: usize, micro_batches: usize) -> Self {
+    pub(super) fn new(costs: ChannelCosts, capacity: usize, messages: usize) -> Self {
         Self {
             costs,
             ordinary: costs.wire(costs.bytes.0),
             capacity,
             unused: capacity,
             granted: VecDeque::new(),
-            bounded: capacity < micro_batches,
+            bounded: capacity < messages,
             mail: VecDeque::new(),
             free: 0,
             met: false,
@@ -68,12 +69,7 @@ impl Channel {
     /// Sends a message from a stage that stands before it since `now`; `None`
     /// while it is not known when there will be room. Returns when there was
     /// room, with the message.
-    pub(super) fn send(
-        &mut self,
-        micro_batch: MicroBatchId,
-        size: u32,
-        now: u64,
-    ) -> Option<(u64, Mail)> {
+    pub(super) fn send(&mut self, unit: Unit, size: u32, now: u64) -> Option<(u64, Mail)> {
         let slot = if self.unused > 0 {
             self.unused -= 1;
             0
@@ -88,7 +84,7 @@ impl Channel {
         let begin = accepted.max(self.free);
         let left = begin + wire;
         let mail = Mail {
-            micro_batch,
+            unit,
             begin,
             left,
             arrive: left + self.costs.latency.0,
@@ -139,26 +135,51 @@ impl Channel {
 }
 
 /// How many channels a pipeline has.
-pub(super) fn channel_count(stages: usize) -> usize {
-    stages.saturating_sub(1).saturating_mul(2)
+pub(super) fn channel_count(shape: Shape) -> usize {
+    shape.links().saturating_mul(2)
 }
 
-/// The number of the channel from one stage to a neighbour.
-pub(super) fn channel(from: StageId, to: StageId) -> usize {
-    if from < to { 2 * from.0 } else { 2 * to.0 + 1 }
+/// The number of the channel that a transfer of this stage uses: two for each
+/// link, boundaries first. Link `s` leads from stage `s` to the next, around the
+/// ring.
+pub(super) fn channel(stage: StageId, action: Action, shape: Shape) -> usize {
+    let cargo = match action.is_forward() {
+        true => Cargo::Boundary,
+        false => Cargo::Gradient,
+    };
+    let leaves_upwards = matches!(action, Action::SendBackward(_) | Action::RecvForward(_));
+    let link = match (leaves_upwards, stage.0) {
+        (true, 0) => shape.stages.saturating_sub(1),
+        (true, stage) => stage - 1,
+        (false, stage) => stage,
+    };
+    number(link, cargo)
 }
 
-/// The stages that a channel leads from and to.
-pub(super) fn channel_ends(channel: usize) -> (StageId, StageId) {
-    let (low, high) = (StageId(channel / 2), StageId(channel / 2 + 1));
+fn number(link: usize, cargo: Cargo) -> usize {
+    2 * link + usize::from(cargo == Cargo::Gradient)
+}
+
+/// The stages that a channel leads from and to, and what it carries.
+pub(super) fn channel_ends(channel: usize, stages: usize) -> (StageId, StageId, Cargo) {
+    let link = channel / 2;
+    let after = if link + 1 < stages { link + 1 } else { 0 };
     match channel % 2 {
-        0 => (low, high),
-        _ => (high, low),
+        0 => (StageId(link), StageId(after), Cargo::Boundary),
+        _ => (StageId(after), StageId(link), Cargo::Gradient),
+    }
+}
+
+/// The number of the channel with these ends.
+pub(super) fn channel_between(from: StageId, to: StageId, cargo: Cargo) -> usize {
+    match cargo {
+        Cargo::Boundary => number(from.0, cargo),
+        Cargo::Gradient => number(to.0, cargo),
     }
 }
 
 /// What a stage waits for when it waits for a message on this channel.
-pub(super) fn message_on(channel: usize) -> Awaited {
-    let (from, to) = channel_ends(channel);
-    Awaited::Message { from, to }
+pub(super) fn message_on(channel: usize, stages: usize) -> Awaited {
+    let (from, to, cargo) = channel_ends(channel, stages);
+    Awaited::Message { from, to, cargo }
 }

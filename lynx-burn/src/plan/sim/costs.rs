@@ -1,133 +1,18 @@
-//! What the simulator is told: times and bytes of every stage and link.
+//! What the simulator is told: the costs of every stage and link.
 //!
-//! Recompute comes in three kinds. *Exposed*: a [`Part::Recompute`] of the
-//! backward. *In a window of the same backward*: beside a collective of it.
-//! *[`Ahead`]*: earlier than the backward, beside collectives of forwards
-//! and while the stage waits. Whatever a window cannot hold is exposed. Where
-//! these numbers come from is the profile's and the planner's business.
+//! Where these numbers come from is the profile's and the planner's business.
 
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
-use super::window::Window;
+pub use super::parts::{Ahead, Change, CoolDown, Part, Split, StageCosts};
 use crate::plan::cluster::Contention;
+use crate::plan::schedule::Shape;
 use crate::units::{Bytes, Nanos};
 
 /// The size of an ordinary micro-batch.
 pub const ONE: u32 = 1000;
-
-/// A part of a stage's forward or backward of one micro-batch.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub enum Part {
-    /// Computing.
-    Compute {
-        /// What, for traces.
-        label: String,
-        /// How long.
-        time: Nanos,
-    },
-    /// A collective, which leaves the stage free to recompute.
-    Collective {
-        /// The window it opens: F1 or F2 in a forward, B1 or B2 in a backward.
-        window: Window,
-        /// How long it takes.
-        time: Nanos,
-        /// Recompute planned beside it, in time it takes alone. In a backward
-        /// it is this backward's own, and what does not fit follows the
-        /// collective, exposed. In a forward it is the most that is taken from
-        /// what the next backward may do [ahead](Ahead).
-        #[serde(default)]
-        recompute: Nanos,
-    },
-    /// Recompute on the critical path; only in a backward.
-    Recompute {
-        /// How long.
-        time: Nanos,
-    },
-}
-
-/// Recompute that may be done before its backward begins: as soon as the
-/// micro-batch's own forward is over, but only for the backward that is next in
-/// the stage's list. What is not done by then is exposed at its beginning.
-///
-/// It is taken to be divisible at will; the executor's grain is a segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ahead {
-    /// How long all of it takes alone. Forward collectives take their share of it.
-    pub work: Nanos,
-    /// Whether it may be done while the stage's own message leaves.
-    #[serde(default)]
-    pub send: bool,
-    /// Whether it may be done while a message is on its way.
-    #[serde(default)]
-    pub recv: bool,
-    /// Whether it may be done in bubbles.
-    #[serde(default)]
-    pub bubble: bool,
-}
-
-impl Ahead {
-    /// Whether waits of this kind may be used.
-    pub(super) fn uses(&self, window: Window) -> bool {
-        match window {
-            Window::Send => self.send,
-            Window::Recv => self.recv,
-            Window::Bubble => self.bubble,
-            Window::F1 | Window::F2 | Window::B1 | Window::B2 => false,
-        }
-    }
-}
-
-/// The bytes of a stage. All but the static ones are per micro-batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StageMemory {
-    /// Weights, gradients, optimizer state: always there.
-    #[serde(rename = "static")]
-    pub fixed: Bytes,
-    /// Kept from the beginning of a forward to the end of its backward.
-    pub retained: Bytes,
-    /// Made by recompute ahead; there from its beginning to the end of the backward.
-    pub ahead: Bytes,
-    /// Made by the backward's other recompute; there during the backward.
-    pub recomputed: Bytes,
-    /// There during each forward and each backward.
-    pub workspace: Bytes,
-}
-
-/// What one stage costs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StageCosts {
-    /// A forward of one micro-batch, part after part.
-    pub forward: Vec<Part>,
-    /// A backward of one micro-batch, part after part.
-    pub backward: Vec<Part>,
-    /// Recompute that may be done before the backward.
-    #[serde(default)]
-    pub ahead: Ahead,
-    /// Bytes.
-    #[serde(default)]
-    pub memory: StageMemory,
-}
-
-impl StageCosts {
-    /// A stage without collectives and recompute, that needs no memory.
-    pub fn plain(forward: Nanos, backward: Nanos) -> Self {
-        let compute = |label: &str, time| {
-            let label = label.to_owned();
-            vec![Part::Compute { label, time }]
-        };
-        Self {
-            forward: compute("forward", forward),
-            backward: compute("backward", backward),
-            ..Self::default()
-        }
-    }
-}
 
 /// One direction of a link. It carries one message at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -167,9 +52,12 @@ pub struct LinkCosts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
-    /// One for each stage.
+    /// One for each stage; where stages hold several chunks, one for each chunk
+    /// of each, in the order of the model: first chunk 0 of all stages. The bytes
+    /// of a stage's chunks add up.
     pub stages: Vec<StageCosts>,
     /// One for each pair of neighbours: `links[s]` joins stages `s` and `s + 1`.
+    /// Where stages hold several chunks, one more joins the last to the first.
     pub links: Vec<LinkCosts>,
     /// How many messages each channel holds from being sent until its receive
     /// ends; 0: a send waits until its receive has begun.
@@ -195,8 +83,13 @@ impl Costs {
     /// These stages with links that cost nothing, mailboxes for one message,
     /// windows that can be used whole, and micro-batches of equal size.
     pub fn with_free_links(stages: Vec<StageCosts>) -> Self {
+        Self::in_shape(Shape::plain(stages.len()), stages)
+    }
+
+    /// The same for a pipeline whose stages may hold several chunks.
+    pub fn in_shape(shape: Shape, stages: Vec<StageCosts>) -> Self {
         Self {
-            links: vec![LinkCosts::default(); stages.len().saturating_sub(1)],
+            links: vec![LinkCosts::default(); shape.links()],
             stages,
             mailbox_capacity: 1,
             blocking_sends: false,

@@ -7,9 +7,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::channel::channel;
-use super::timeline::{Awaited, Span, SpanKind, StageTrack, Timeline};
-use crate::ids::{MicroBatchId, StageId};
+use super::channel::channel_between;
+use super::timeline::{Awaited, Cargo, Span, SpanKind, StageTrack, Timeline};
+use crate::ids::{ChunkId, MicroBatchId, StageId};
+use crate::plan::schedule::Unit;
 use crate::units::Nanos;
 
 /// Where a span of the path is.
@@ -24,6 +25,8 @@ pub enum Place {
         from: StageId,
         /// The stage that receives.
         to: StageId,
+        /// What it carries.
+        cargo: Cargo,
     },
 }
 
@@ -49,6 +52,9 @@ pub struct PathSpan {
     pub kind: PathKind,
     /// For which micro-batch.
     pub micro_batch: MicroBatchId,
+    /// On which chunk; of a message, of the sender's.
+    #[serde(default)]
+    pub chunk: ChunkId,
     /// The first instant.
     pub begin: Nanos,
     /// The instant after the last.
@@ -95,12 +101,13 @@ struct Path<'a> {
 }
 
 impl Path<'_> {
-    fn push(&mut self, place: Place, kind: PathKind, mb: MicroBatchId, begin: Nanos) {
+    fn push(&mut self, place: Place, kind: PathKind, unit: Unit, begin: Nanos) {
         if begin < self.at {
             self.spans.push(PathSpan {
                 place,
                 kind,
-                micro_batch: mb,
+                micro_batch: unit.micro_batch,
+                chunk: unit.chunk,
                 begin,
                 end: self.at,
             });
@@ -116,33 +123,52 @@ impl Path<'_> {
         match span.kind {
             SpanKind::Wait { awaited, .. } => match awaited {
                 Awaited::Stage(peer) => Some(peer),
-                Awaited::Message { from, to } => self.message(from, to, span),
+                Awaited::Message { from, to, cargo } => {
+                    self.message((from, to, cargo), stage, span)
+                }
             },
             kind => {
                 let place = Place::Stage(stage);
-                self.push(place, PathKind::Work(kind), span.micro_batch, span.begin);
+                self.push(place, PathKind::Work(kind), span.unit(), span.begin);
                 Some(stage)
             }
         }
     }
 
     /// Takes the way of the message that ended `wait`; returns the stage that sent it.
-    fn message(&mut self, from: StageId, to: StageId, wait: &Span) -> Option<StageId> {
-        let messages = &self.timeline.channels.get(channel(from, to))?.messages;
+    fn message(
+        &mut self,
+        (from, to, cargo): (StageId, StageId, Cargo),
+        waits: StageId,
+        wait: &Span,
+    ) -> Option<StageId> {
+        let channel = channel_between(from, to, cargo);
+        let messages = &self.timeline.channels.get(channel)?.messages;
+        // The message has the sender's name; around the ring, the receiver's is
+        // another chunk's.
+        let chunk = match (cargo, wait.chunk) {
+            (_, chunk) if waits == from => chunk,
+            (Cargo::Boundary, ChunkId(chunk)) if to == StageId(0) => ChunkId(chunk.checked_sub(1)?),
+            (Cargo::Gradient, ChunkId(chunk)) if from == StageId(0) => {
+                ChunkId(chunk.checked_add(1)?)
+            }
+            (_, chunk) => chunk,
+        };
+        let awaited = wait.unit().on(chunk);
         let first = messages.partition_point(|m| m.arrive < self.at);
         let mut ends = messages.get(first..)?.iter();
-        let index = ends.position(|m| m.micro_batch == wait.micro_batch)?;
+        let index = ends.position(|m| m.unit() == awaited)?;
         let upto = messages.get(..=first + index)?;
         let message = upto.last()?;
-        let place = Place::Channel { from, to };
+        let place = Place::Channel { from, to, cargo };
         // A wait for the message to leave ends before its latency.
-        self.push(place, PathKind::Latency, message.micro_batch, message.left);
+        self.push(place, PathKind::Latency, message.unit(), message.left);
         // As long as the link was busy without a pause, it was the link.
         for message in upto.iter().rev() {
             if message.left != self.at {
                 break;
             }
-            self.push(place, PathKind::Wire, message.micro_batch, message.begin);
+            self.push(place, PathKind::Wire, message.unit(), message.begin);
         }
         Some(from)
     }

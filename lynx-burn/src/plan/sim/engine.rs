@@ -21,8 +21,8 @@ use super::report::{ChannelReport, Report};
 use super::timeline::Awaited;
 use super::window::Window;
 use super::worker::Worker;
-use crate::ids::{MicroBatchId, StageId};
-use crate::plan::schedule::{Action, Schedule, ScheduleError, Waiting};
+use crate::ids::StageId;
+use crate::plan::schedule::{Action, Schedule, ScheduleError, Shape, Unit, Waiting};
 use crate::units::Nanos;
 
 /// Times a step and tells the recorder all about it.
@@ -38,6 +38,7 @@ pub(super) fn run<R: Recorder>(
 }
 
 struct Engine<'a> {
+    shape: Shape,
     costs: &'a Costs,
     workers: Vec<Worker<'a>>,
     channels: Vec<Channel>,
@@ -50,20 +51,23 @@ impl<'a> Engine<'a> {
     fn new<R: Recorder>(schedule: &'a Schedule, costs: &'a Costs, recorder: &mut R) -> Self {
         let stages = schedule.stages.len();
         let micro_batches = schedule.micro_batches;
-        let workers = schedule.stages.iter().zip(&costs.stages).enumerate();
-        let workers = workers.map(|(stage, (actions, own))| {
+        let shape = schedule.shape();
+        let workers = schedule.stages.iter().enumerate();
+        let workers = workers.map(|(stage, actions)| {
             let stage = StageId(stage);
-            let done = Done::new(stage, stages, micro_batches);
-            Worker::new(stage, actions, costs, own, done, recorder)
+            let done = Done::new(stage, shape, micro_batches);
+            Worker::new(stage, (actions, shape), costs, done, recorder)
         });
         let of_channel = |link: &LinkCosts| [link.forward, link.backward];
         let channels = costs.links.iter().flat_map(of_channel);
         let capacity = costs.mailbox_capacity;
+        let messages = micro_batches.saturating_mul(shape.chunks);
         Self {
+            shape,
             costs,
             workers: workers.collect(),
             channels: channels
-                .map(|costs| Channel::new(costs, capacity, micro_batches))
+                .map(|costs| Channel::new(costs, capacity, messages))
                 .collect(),
             ready: (0..stages).collect(),
             is_ready: vec![true; stages],
@@ -84,21 +88,22 @@ impl<'a> Engine<'a> {
         let Some(action) = worker.action() else {
             return Ok(false);
         };
-        worker.done.allow(action)?;
-        let went_on = match (action, action.peer(stage, self.costs.stages.len())) {
-            (Action::Forward(mb), _) => {
-                worker.forward(mb, recorder);
+        let other = action.other_end(stage, self.shape);
+        worker.done.allow(action, other.is_some())?;
+        let went_on = match (action, other) {
+            (Action::Forward(unit), _) => {
+                worker.forward(unit, recorder);
                 true
             }
-            (Action::Backward(mb), _) => {
-                worker.backward(mb, recorder);
+            (Action::Backward(_) | Action::BackwardInput(_) | Action::BackwardWeight(_), _) => {
+                worker.backward(action, recorder)?;
                 true
             }
-            (Action::SendForward(mb) | Action::SendBackward(mb), Some(peer)) => {
-                self.send(stage, peer, mb, recorder)
+            (Action::SendForward(_) | Action::SendBackward(_), Some((peer, _))) => {
+                self.send(stage, peer, action, recorder)
             }
-            (Action::RecvForward(_) | Action::RecvBackward(_), Some(peer)) => {
-                self.receive(stage, peer, action, recorder)?
+            (Action::RecvForward(_) | Action::RecvBackward(_), Some((peer, sent))) => {
+                self.receive(stage, (peer, sent), action, recorder)?
             }
             // Without a neighbour it was not allowed.
             (_, None) => false,
@@ -113,48 +118,56 @@ impl<'a> Engine<'a> {
         &mut self,
         stage: StageId,
         peer: StageId,
-        mb: MicroBatchId,
+        action: Action,
         recorder: &mut R,
     ) -> bool {
         let worker = &mut self.workers[stage.0];
-        let number = channel(stage, peer);
-        let size = self.costs.size(mb.0);
-        let Some((accepted, mail)) = self.channels[number].send(mb, size, worker.now) else {
+        let number = channel(stage, action, self.shape);
+        let unit = action.unit();
+        let size = self.costs.size(unit.micro_batch.0);
+        let Some((accepted, mail)) = self.channels[number].send(unit, size, worker.now) else {
             return false;
         };
         recorder.message(number, &mail);
         let room = (Window::Bubble, Awaited::Stage(peer));
-        worker.wait(accepted, room, mb, recorder);
+        worker.wait(accepted, room, unit, recorder);
         if self.costs.blocking_sends {
-            let leaves = (Window::Send, message_on(number));
-            worker.wait(mail.left, leaves, mb, recorder);
+            let leaves = (Window::Send, message_on(number, self.shape.stages));
+            worker.wait(mail.left, leaves, unit, recorder);
         }
         self.wake(peer);
         true
     }
 
+    /// Receives what `peer` names `sent`.
     fn receive<R: Recorder>(
         &mut self,
         stage: StageId,
-        peer: StageId,
+        (peer, sent): (StageId, Action),
         action: Action,
         recorder: &mut R,
     ) -> Result<bool, SimError> {
         let worker = &mut self.workers[stage.0];
-        let number = channel(peer, stage);
+        let number = channel(stage, action, self.shape);
         let channel = &mut self.channels[number];
         let mut room = channel.meet(worker.now);
         let next = channel.next();
         if let Some(mail) = next {
-            let mb = action.micro_batch();
-            if mail.micro_batch != mb {
-                return Err(disagreement(peer, stage, action, &mail, channel).into());
+            let unit = action.unit();
+            if mail.unit != sent.unit() {
+                let error = ScheduleError::ChannelOrder {
+                    from: peer,
+                    to: stage,
+                    position: channel.received(),
+                    sent: send_of(action, mail.unit),
+                    received: action,
+                };
+                return Err(error.into());
             }
             // Until it is on its way nothing moves, as far as this stage knows.
-            let bubble = (Window::Bubble, message_on(number));
-            worker.wait(mail.begin, bubble, mb, recorder);
-            let moves = (Window::Recv, message_on(number));
-            worker.wait(mail.arrive, moves, mb, recorder);
+            let message = message_on(number, self.shape.stages);
+            worker.wait(mail.begin, (Window::Bubble, message), unit, recorder);
+            worker.wait(mail.arrive, (Window::Recv, message), unit, recorder);
             room |= channel.take(worker.now);
         }
         if room {
@@ -184,9 +197,14 @@ impl<'a> Engine<'a> {
         }
         // What was sent was received, since each forward and backward needs it.
         let channels = self.channels.iter().enumerate().map(|(number, channel)| {
-            let (from, to) = channel_ends(number);
+            let (from, to, cargo) = channel_ends(number, self.shape.stages);
             let busy = Nanos(channel.busy());
-            ChannelReport { from, to, busy }
+            ChannelReport {
+                from,
+                to,
+                cargo,
+                busy,
+            }
         });
         let stages: Vec<_> = self.workers.iter().map(Worker::report).collect();
         Ok(Report {
@@ -199,15 +217,13 @@ impl<'a> Engine<'a> {
     /// What `stage` waits for, once nobody goes on.
     fn waiting(&self, stage: StageId) -> Option<Waiting> {
         let action = self.workers[stage.0].action()?;
-        let peer = action.peer(stage, self.workers.len())?;
-        let awaits = action.partner()?;
+        let (peer, partner) = action.other_end(stage, self.shape)?;
         let full = action.is_send() && self.costs.mailbox_capacity > 0;
         // A full mailbox gets room when its oldest message is taken.
-        let oldest = full.then(|| self.channels[channel(stage, peer)].next());
-        let awaits = match oldest.flatten() {
-            Some(mail) => received(stage, peer, mail.micro_batch),
-            None => awaits,
-        };
+        let number = channel(stage, action, self.shape);
+        let oldest = full.then(|| self.channels[number].next()).flatten();
+        let received = |mail: Mail| send_of(action, mail.unit).partner(stage, self.shape);
+        let awaits = oldest.and_then(received).unwrap_or(partner);
         Some(Waiting {
             stage,
             action,
@@ -217,27 +233,10 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// How a message from one stage is received by the other.
-fn received(from: StageId, to: StageId, mb: MicroBatchId) -> Action {
-    match from < to {
-        true => Action::RecvForward(mb),
-        false => Action::RecvBackward(mb),
-    }
-}
-
-fn disagreement(
-    from: StageId,
-    to: StageId,
-    action: Action,
-    mail: &Mail,
-    channel: &Channel,
-) -> ScheduleError {
-    let sent = received(from, to, mail.micro_batch);
-    ScheduleError::ChannelOrder {
-        from,
-        to,
-        position: channel.received(),
-        sent: sent.partner().unwrap_or(sent),
-        received: action,
+/// The send of another unit on the channel of this transfer.
+fn send_of(transfer: Action, unit: Unit) -> Action {
+    match transfer.is_forward() {
+        true => Action::SendForward(unit),
+        false => Action::SendBackward(unit),
     }
 }

@@ -1,8 +1,8 @@
 //! Why a schedule could not be timed.
 
 use super::window::Window;
-use crate::ids::StageId;
-use crate::plan::schedule::ScheduleError;
+use crate::ids::{ChunkId, StageId};
+use crate::plan::schedule::{Action, ScheduleError};
 
 /// Costs that do not fit the schedule, or a schedule that cannot run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -15,14 +15,16 @@ pub enum SimError {
     StageCount {
         /// The stages that have costs.
         costs: usize,
-        /// The stages of the schedule.
+        /// The stages of the schedule, each counted once for every chunk.
         stages: usize,
     },
     /// There is not one link between each two neighbours.
-    #[error("{links} links are given, but {stages} stages have {}", stages.saturating_sub(1))]
+    #[error("{links} links are given, but {stages} stages have {expected}")]
     LinkCount {
         /// The links that have costs.
         links: usize,
+        /// The links of the schedule's stages.
+        expected: usize,
         /// The stages of the schedule.
         stages: usize,
     },
@@ -35,20 +37,56 @@ pub enum SimError {
         micro_batches: usize,
     },
     /// A collective opens a window that its pass does not have.
-    #[error("a collective in the {pass} of {stage} opens window {window}")]
+    #[error(
+        "a collective in the {pass} of {} opens window {window}",
+        holder(stage, chunk)
+    )]
     WrongWindow {
         /// Whose costs are wrong.
         stage: StageId,
+        /// On which chunk of it.
+        chunk: ChunkId,
         /// Forward or backward.
         pass: &'static str,
         /// The window at fault.
         window: Window,
     },
     /// A forward recomputes.
-    #[error("the forward of {stage} has recompute in it")]
+    #[error("the forward of {} has recompute in it", holder(stage, chunk))]
     RecomputeInForward {
         /// Whose costs are wrong.
         stage: StageId,
+        /// On which chunk of it.
+        chunk: ChunkId,
+    },
+    /// Bytes that nobody has taken are freed.
+    #[error(
+        "the {pass} of {} frees more bytes than its micro-batch holds",
+        holder(stage, chunk)
+    )]
+    FreesMore {
+        /// Whose costs are wrong.
+        stage: StageId,
+        /// On which chunk of it.
+        chunk: ChunkId,
+        /// Forward or backward.
+        pass: &'static str,
+    },
+    /// The second part of a backward recomputes.
+    #[error("the weights' part of {} has recompute in it", holder(stage, chunk))]
+    RecomputeInWeight {
+        /// Whose costs are wrong.
+        stage: StageId,
+        /// On which chunk of it.
+        chunk: ChunkId,
+    },
+    /// The schedule splits a backward that has costs only as a whole.
+    #[error("{stage} does {action}, but its backward has no costs in two parts")]
+    NotSplit {
+        /// Whose costs are missing.
+        stage: StageId,
+        /// The part of a backward.
+        action: Action,
     },
     /// A share that is none.
     #[error("recompute can use {factor} of a window {window}: a share is between 0 and 1")]
@@ -65,11 +103,19 @@ pub enum SimError {
         nanos: u128,
     },
     /// The bytes of a stage leave no room for exact arithmetic.
-    #[error("all bytes of {stage} add up to {bytes}, more than {}", u64::MAX)]
+    #[error("all bytes of {stage} add up to {bytes}, more than {}", i64::MAX)]
     TooLarge {
         /// The stage at fault.
         stage: StageId,
         /// The sum, as far as it can be told.
         bytes: u128,
     },
+}
+
+/// A stage, with the chunk where it is not the first.
+fn holder(stage: &StageId, chunk: &ChunkId) -> String {
+    match chunk {
+        ChunkId(0) => stage.to_string(),
+        chunk => format!("{stage}, {chunk}"),
+    }
 }

@@ -23,19 +23,11 @@ impl Meter {
         }
     }
 
-    /// Takes bytes. That the sum fits was checked before.
-    pub(super) fn add<R: Recorder>(&mut self, bytes: u64, at: u64, recorder: &mut R) {
-        if bytes > 0 {
-            self.bytes = self.bytes.saturating_add(bytes);
+    /// Takes bytes or gives them back. That the sum fits was checked before.
+    pub(super) fn change<R: Recorder>(&mut self, bytes: i64, at: u64, recorder: &mut R) {
+        if bytes != 0 {
+            self.bytes = self.bytes.saturating_add_signed(bytes);
             self.peak = self.peak.max(self.bytes);
-            recorder.memory(self.stage, at, self.bytes);
-        }
-    }
-
-    /// Gives bytes back that were taken before.
-    pub(super) fn free<R: Recorder>(&mut self, bytes: u64, at: u64, recorder: &mut R) {
-        if bytes > 0 {
-            self.bytes = self.bytes.saturating_sub(bytes);
             recorder.memory(self.stage, at, self.bytes);
         }
     }

@@ -18,12 +18,15 @@
 mod ahead;
 mod channel;
 mod check;
+mod check_parts;
 pub mod costs;
 mod critical;
 mod engine;
 mod error;
 mod memory;
 mod order;
+mod parts;
+mod pass;
 mod recorder;
 mod report;
 pub mod svg;
@@ -36,12 +39,15 @@ pub use costs::Costs;
 pub use critical::{PathKind, PathSpan, Place};
 pub use error::SimError;
 pub use report::{ChannelReport, Report, StageReport};
-pub use timeline::Timeline;
+pub use timeline::{Cargo, Timeline};
 pub use window::{PerWindow, Window};
 
 use super::schedule::Schedule;
 
 /// Times one step.
+///
+/// Schedules with several chunks for each stage and with split backwards are
+/// timed too, the latter where the costs say what each part takes.
 ///
 /// Takes time and memory proportional to the number of actions, of which it
 /// keeps nothing. The schedule is checked on the way as strictly as timing
@@ -53,10 +59,10 @@ pub fn simulate(schedule: &Schedule, costs: &Costs) -> Result<Report, SimError> 
     engine::run(schedule, costs, &mut ())
 }
 
-/// Times one step and keeps every span of it: some 60 bytes for each part of a
+/// Times one step and keeps every span of it: some 70 bytes for each part of a
 /// pass, each wait and each message.
 pub fn record(schedule: &Schedule, costs: &Costs) -> Result<(Report, Timeline), SimError> {
-    let mut recording = recorder::Recording::new(schedule.stages.len());
+    let mut recording = recorder::Recording::new(schedule.shape());
     let report = engine::run(schedule, costs, &mut recording)?;
     Ok((report, recording.finish()))
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use super::channel::{Mail, channel_count, channel_ends};
 use super::timeline::{ChannelTrack, Message, Point, Span, StageTrack, Timeline};
 use crate::ids::StageId;
+use crate::plan::schedule::Shape;
 use crate::units::{Bytes, Nanos};
 
 /// Where a span of a stage belongs.
@@ -42,19 +43,20 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    pub(super) fn new(stages: usize) -> Self {
+    pub(super) fn new(shape: Shape) -> Self {
         let track = |channel| {
-            let (from, to) = channel_ends(channel);
+            let (from, to, cargo) = channel_ends(channel, shape.stages);
             ChannelTrack {
                 from,
                 to,
+                cargo,
                 messages: Vec::new(),
             }
         };
-        let channels = (0..channel_count(stages)).map(track);
+        let channels = (0..channel_count(shape)).map(track);
         Self {
             timeline: Timeline {
-                stages: vec![StageTrack::default(); stages],
+                stages: vec![StageTrack::default(); shape.stages],
                 channels: channels.collect(),
                 labels: Vec::new(),
             },
@@ -95,7 +97,8 @@ impl Recorder for Recording {
     fn message(&mut self, channel: usize, mail: &Mail) {
         if let Some(track) = self.timeline.channels.get_mut(channel) {
             track.messages.push(Message {
-                micro_batch: mail.micro_batch,
+                micro_batch: mail.unit.micro_batch,
+                chunk: mail.unit.chunk,
                 begin: Nanos(mail.begin),
                 left: Nanos(mail.left),
                 arrive: Nanos(mail.arrive),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::timeline::Cargo;
 use super::window::PerWindow;
 use crate::ids::StageId;
 use crate::units::{Bytes, Nanos};
@@ -26,7 +27,7 @@ pub struct StageReport {
     pub end: Nanos,
     /// Computing of forwards.
     pub forward: Nanos,
-    /// Computing of backwards, without recompute.
+    /// Computing of backwards, both parts of split ones, without recompute.
     pub backward: Nanos,
     /// Collectives.
     pub collective: Nanos,
@@ -48,6 +49,8 @@ pub struct ChannelReport {
     pub from: StageId,
     /// The stage that receives.
     pub to: StageId,
+    /// What it carries.
+    pub cargo: Cargo,
     /// How long messages occupy it, latencies not counted.
     pub busy: Nanos,
 }

@@ -7,7 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::window::{Window, is_of_forward};
-use crate::ids::{MicroBatchId, StageId};
+use crate::ids::{ChunkId, MicroBatchId, StageId};
+use crate::plan::schedule::Unit;
 use crate::units::{Bytes, Nanos};
 
 /// What fills a span.
@@ -16,8 +17,10 @@ use crate::units::{Bytes, Nanos};
 pub enum SpanKind {
     /// Computing of a forward.
     Forward,
-    /// Computing of a backward.
+    /// Computing of a backward; of one in two parts, of the first.
     Backward,
+    /// Computing of the gradients of weights, where that is a part of its own.
+    Weight,
     /// A collective.
     Collective(Window),
     /// Recompute that nothing hides.
@@ -33,6 +36,16 @@ pub enum SpanKind {
     },
 }
 
+/// What a channel carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cargo {
+    /// Boundaries, down the pipeline.
+    Boundary,
+    /// Their gradients, up the pipeline.
+    Gradient,
+}
+
 /// What ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
@@ -43,6 +56,8 @@ pub enum Awaited {
         from: StageId,
         /// The stage that receives it.
         to: StageId,
+        /// What it is: between two stages that form a ring, both go both ways.
+        cargo: Cargo,
     },
     /// A neighbour makes room in a mailbox, or comes to the meeting point.
     Stage(StageId),
@@ -56,6 +71,9 @@ pub struct Span {
     pub kind: SpanKind,
     /// The micro-batch it does it for.
     pub micro_batch: MicroBatchId,
+    /// The chunk it does it with.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub chunk: ChunkId,
     /// The first instant.
     pub begin: Nanos,
     /// The instant after the last.
@@ -71,6 +89,9 @@ pub struct Span {
 pub struct Message {
     /// Whose boundary or gradient it carries.
     pub micro_batch: MicroBatchId,
+    /// The chunk of the sender that made it.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub chunk: ChunkId,
     /// It begins to occupy the link.
     pub begin: Nanos,
     /// It has left: the link is free for the next.
@@ -109,6 +130,8 @@ pub struct ChannelTrack {
     pub from: StageId,
     /// The stage that receives.
     pub to: StageId,
+    /// What it carries.
+    pub cargo: Cargo,
     /// Every message, in order.
     pub messages: Vec<Message>,
 }
@@ -119,10 +142,16 @@ pub struct ChannelTrack {
 pub struct Timeline {
     /// One track per stage.
     pub stages: Vec<StageTrack>,
-    /// Two tracks per pair of neighbours: boundaries down, gradients up.
+    /// Two tracks per link: boundaries down, gradients up. Link `s` leads from
+    /// stage `s` to the next; in a ring, the last one leads to stage 0.
     pub channels: Vec<ChannelTrack>,
     /// What the costs call the parts.
     pub labels: Vec<String>,
+}
+
+// The signature is serde's.
+fn is_first(chunk: &ChunkId) -> bool {
+    *chunk == ChunkId(0)
 }
 
 impl SpanKind {
@@ -136,8 +165,24 @@ impl SpanKind {
         match self {
             Self::Forward => true,
             Self::Collective(window) => is_of_forward(window),
-            Self::Backward | Self::Exposed | Self::Hidden(_) | Self::Wait { .. } => false,
+            Self::Backward | Self::Weight | Self::Exposed | Self::Hidden(_) | Self::Wait { .. } => {
+                false
+            }
         }
+    }
+}
+
+impl Span {
+    /// What the stage works on.
+    pub fn unit(&self) -> Unit {
+        Unit::from(self.micro_batch).on(self.chunk)
+    }
+}
+
+impl Message {
+    /// What the sender worked on.
+    pub fn unit(&self) -> Unit {
+        Unit::from(self.micro_batch).on(self.chunk)
     }
 }
 

@@ -8,7 +8,8 @@
 
 use std::io::{self, Write};
 
-use super::timeline::{Message, Span, SpanKind, Timeline};
+use super::timeline::{Cargo, Message, Span, SpanKind, Timeline};
+use crate::plan::schedule::Unit;
 use crate::units::Nanos;
 
 /// Writes `timeline` as one JSON object.
@@ -47,10 +48,9 @@ pub fn write(timeline: &Timeline, out: &mut impl Write) -> io::Result<()> {
         trace.process(process, &format!("link {} to {}", track.from, track.to))?;
         trace.thread(process, MAIN, "messages")?;
         for message in messages {
-            let cargo = if track.from < track.to {
-                "boundary"
-            } else {
-                "gradient"
+            let cargo = match track.cargo {
+                Cargo::Boundary => "boundary",
+                Cargo::Gradient => "gradient",
             };
             trace.message(process, cargo, message)?;
         }
@@ -109,13 +109,14 @@ impl<W: Write> Trace<'_, W> {
         span: &Span,
         timeline: &Timeline,
     ) -> io::Result<()> {
-        let mb = span.micro_batch.0;
+        let unit = span.unit();
         let (name, category) = match span.kind {
-            SpanKind::Forward => (format!("F{mb}"), "forward"),
-            SpanKind::Backward => (format!("B{mb}"), "backward"),
-            SpanKind::Collective(window) => (format!("{window} of {mb}"), "collective"),
-            SpanKind::Exposed => (format!("recompute {mb}"), "exposed"),
-            SpanKind::Hidden(window) => (format!("recompute {mb} in {window}"), "hidden"),
+            SpanKind::Forward => (format!("F{unit}"), "forward"),
+            SpanKind::Backward => (format!("B{unit}"), "backward"),
+            SpanKind::Weight => (format!("W{unit}"), "weight"),
+            SpanKind::Collective(window) => (format!("{window} of {unit}"), "collective"),
+            SpanKind::Exposed => (format!("recompute {unit}"), "exposed"),
+            SpanKind::Hidden(window) => (format!("recompute {unit} in {window}"), "hidden"),
             SpanKind::Wait { .. } => return Ok(()),
         };
         let name = match timeline.label(span) {
@@ -125,22 +126,29 @@ impl<W: Write> Trace<'_, W> {
         let (at, time) = (micros(span.begin), between(span.begin, span.end));
         self.event(&format!(
             "\"ph\":\"X\",\"name\":{name},\"cat\":\"{category}\",\"pid\":{process},\
-             \"tid\":{thread},\"ts\":{at},\"dur\":{time},\"args\":{{\"micro_batch\":{mb}}}"
+             \"tid\":{thread},\"ts\":{at},\"dur\":{time},\"args\":{{{args}}}",
+            args = of_unit(unit)
         ))
     }
 
     /// A message lasts while it occupies the link; its latency is an argument,
     /// because the next message may be on its way by then.
     fn message(&mut self, process: usize, cargo: &str, message: &Message) -> io::Result<()> {
-        let mb = message.micro_batch.0;
+        let unit = message.unit();
         let (at, time) = (micros(message.begin), between(message.begin, message.left));
         let latency = between(message.left, message.arrive);
         self.event(&format!(
-            "\"ph\":\"X\",\"name\":\"{cargo} {mb}\",\"cat\":\"message\",\"pid\":{process},\"tid\":0,\
+            "\"ph\":\"X\",\"name\":\"{cargo} {unit}\",\"cat\":\"message\",\"pid\":{process},\"tid\":0,\
              \"ts\":{at},\"dur\":{time},\
-             \"args\":{{\"micro_batch\":{mb},\"latency_us\":{latency}}}"
+             \"args\":{{{args},\"latency_us\":{latency}}}",
+            args = of_unit(unit)
         ))
     }
+}
+
+fn of_unit(unit: Unit) -> String {
+    let (micro_batch, chunk) = (unit.micro_batch.0, unit.chunk.0);
+    format!("\"micro_batch\":{micro_batch},\"chunk\":{chunk}")
 }
 
 fn quoted(text: &str) -> String {

@@ -243,7 +243,8 @@ impl<C: Chain> Drop for Crew<C> {
     }
 }
 
-fn message(panic: &(dyn Any + Send)) -> String {
+/// What a caught panic said.
+pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

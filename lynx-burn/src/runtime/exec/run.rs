@@ -64,12 +64,13 @@ impl<C: Chain> Job<C> {
                 Activity::Waiting
             };
             self.position.action(action, activity);
+            let id = action.micro_batch();
             match action {
-                Action::RecvForward(id) => {
+                Action::RecvForward(_) => {
                     let boundary = self.mailboxes.receive_forward(id)?;
                     self.inputs.insert(id, boundary);
                 }
-                Action::Forward(id) => {
+                Action::Forward(_) => {
                     let input = self.inputs.remove(&id).ok_or(Cause::Missing(action))?;
                     let target = self.targets.remove(&id).map(|(target, _)| target);
                     let output = match self.mode {
@@ -89,22 +90,26 @@ impl<C: Chain> Job<C> {
                         }
                     }
                 }
-                Action::SendForward(id) => {
+                Action::SendForward(_) => {
                     let boundary = outputs.remove(&id).ok_or(Cause::Missing(action))?;
                     self.mailboxes.send_forward(id, boundary)?;
                 }
-                Action::RecvBackward(id) => {
+                Action::RecvBackward(_) => {
                     let gradients = self.mailboxes.receive_backward(id)?;
                     cotangents.insert(id, gradients);
                 }
-                Action::Backward(id) => {
+                Action::Backward(_) => {
                     let gradients = cotangents.remove(&id).ok_or(Cause::Missing(action))?;
                     let gradients = stage.backward(id, gradients)?;
                     cotangents.insert(id, gradients);
                 }
-                Action::SendBackward(id) => {
+                Action::SendBackward(_) => {
                     let gradients = cotangents.remove(&id).ok_or(Cause::Missing(action))?;
                     self.mailboxes.send_backward(id, gradients)?;
+                }
+                // Refused before a schedule comes here.
+                Action::BackwardInput(_) | Action::BackwardWeight(_) => {
+                    return Err(Cause::Missing(action));
                 }
             }
             if let Some(observer) = &self.observer {

@@ -18,10 +18,10 @@ use burn::optim::ModuleOptimizer;
 use burn::prelude::*;
 
 pub use error::StageError;
-pub(crate) use piece::PieceOutput;
+pub(crate) use piece::{Piece, PieceOutput};
 
 use self::flight::Flight;
-use self::piece::{Piece, PieceRun};
+use self::piece::PieceRun;
 use super::accumulator::Accumulator;
 use super::chain::{Chain, Context, Mode};
 use super::exec::position::{Pass, Position};

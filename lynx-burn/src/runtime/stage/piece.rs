@@ -80,16 +80,16 @@ pub(super) fn deal(
 }
 
 /// The chain reduced to a piece, in the two forms in which it runs.
-pub(super) struct Piece<C> {
-    pub(super) range: Range<usize>,
+pub(crate) struct Piece<C> {
+    pub(crate) range: Range<usize>,
     /// Outside autodiff: what fresh leaves are made from.
-    pub(super) resting: C,
+    pub(crate) resting: C,
     /// On autodiff without gradients: takes the tracked forward's code paths, keeps nothing.
     still: C,
 }
 
 impl<C: Chain> Piece<C> {
-    pub(super) fn of(stage: &C, range: Range<usize>) -> Self {
+    pub(crate) fn of(stage: &C, range: Range<usize>) -> Self {
         let resting = stage.clone().keep(range.clone()).valid();
         let still = resting.clone().train().no_grad();
         Self {
@@ -100,7 +100,7 @@ impl<C: Chain> Piece<C> {
     }
 
     /// Runs the piece without a tape. `context` is asked for before each segment.
-    pub(super) fn untracked(
+    pub(crate) fn untracked(
         &self,
         input: Parcel<C::Boundary>,
         target: Option<&C::Target>,
@@ -112,7 +112,7 @@ impl<C: Chain> Piece<C> {
     }
 
     /// Runs the piece on a tape.
-    pub(super) fn tracked(
+    pub(crate) fn tracked(
         &self,
         device: &Device,
         input: Parcel<C::Boundary>,

@@ -12,7 +12,7 @@ use crate::ids::StageId;
 use crate::plan::layout::{ChainLayout, Segment};
 use crate::plan::partition::Partition;
 use crate::plan::policy::StagePolicy;
-use crate::plan::schedule::{InFlight, Rules, validate};
+use crate::plan::schedule::{InFlight, Rules, executable, validate};
 use crate::runtime::chain::Chain;
 use crate::runtime::exec::crew::Crew;
 use crate::runtime::exec::position::Position;
@@ -118,6 +118,7 @@ impl TrainerBuilder {
                 backward: true,
             };
             validate(schedule, &rules)?;
+            executable(schedule)?;
         }
         let policies = self.policy.resolve(&layout, &partition)?;
         let mut pieces: Vec<C> = pieces

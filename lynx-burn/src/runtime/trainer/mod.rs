@@ -32,7 +32,7 @@ use crate::ids::{MicroBatchId, StageId};
 use crate::plan::layout::ChainLayout;
 use crate::plan::partition::Partition;
 use crate::plan::schedule::{
-    InFlight, Kind, Rules, Schedule, ScheduleError, forward_only, transfers, validate,
+    InFlight, Kind, Rules, Schedule, ScheduleError, executable, forward_only, transfers, validate,
 };
 
 /// One micro-batch of a step.
@@ -325,6 +325,7 @@ impl<C: Chain> Trainer<C> {
             (ScheduleSource::Kind(kind), true) => {
                 let complete = with_transfers(&kind.generate(stages, micro_batches)?, capacity)?;
                 validate(&complete, &kind.rules(capacity))?;
+                executable(&complete)?;
                 Arc::new(complete)
             }
             (_, false) => {

@@ -1,49 +1,55 @@
 //! Schedules on real threads, whose timing nobody chose, under a watchdog.
 
-use std::collections::VecDeque;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
 
 use super::super::transfers::rendezvous;
 use super::super::{Action, Schedule, forward_only};
 use super::generated;
 
+/// What each stage sends to, or receives from, by stage.
+type Ends<T> = Vec<Option<T>>;
+
+/// A channel from every stage to the next, around the ring; the receivers are in
+/// the order of the stages that receive.
+fn ring(p: usize, capacity: usize) -> (Ends<SyncSender<String>>, Ends<Receiver<String>>) {
+    let (to, mut from): (Vec<_>, Vec<_>) = (0..p)
+        .map(|_| mpsc::sync_channel::<String>(capacity))
+        .map(|(to, from)| (Some(to), Some(from)))
+        .unzip();
+    from.rotate_right(1);
+    (to, from)
+}
+
 /// Runs the transfers on one thread per stage. `sync_channel(0)` is a rendezvous.
 fn threads_finish(schedule: &Schedule, capacity: usize) -> bool {
     let p = schedule.stages.len();
-    let pairs = || {
-        (1..p)
-            .map(|_| mpsc::sync_channel::<usize>(capacity))
-            .unzip()
-    };
-    let (forward_to, forward_from): (Vec<_>, Vec<_>) = pairs();
-    let (backward_to, backward_from): (Vec<_>, Vec<_>) = pairs();
-    let mut forward_from: VecDeque<_> = [None]
-        .into_iter()
-        .chain(forward_from.into_iter().map(Some))
-        .collect();
-    let mut backward_from: VecDeque<_> =
-        backward_from.into_iter().map(Some).chain([None]).collect();
+    let (mut down, mut from_up) = ring(p, capacity);
+    let (mut up, mut from_down) = ring(p, capacity);
+    // Gradients go around the other way.
+    up.reverse();
+    from_down.reverse();
     let (report, finished) = mpsc::channel();
     for (stage, actions) in schedule.stages.iter().enumerate() {
-        let (down, up) = (
-            forward_to.get(stage).cloned(),
-            stage.checked_sub(1).map(|s| backward_to[s].clone()),
-        );
-        let (from_up, from_down) = (
-            forward_from.pop_front().flatten(),
-            backward_from.pop_front().flatten(),
-        );
+        let (down, up) = (down[stage].take().unwrap(), up[stage].take().unwrap());
+        let from_up = from_up[stage].take().unwrap();
+        let from_down = from_down[stage].take().unwrap();
         let (actions, report) = (actions.clone(), report.clone());
         std::thread::spawn(move || {
             for action in actions {
-                let mb = action.micro_batch().0;
+                // A message carries the chunk whose boundary or gradient it is.
+                let (mb, chunk) = (action.micro_batch().0, action.chunk().0);
+                let here = format!("{mb} of {chunk}");
+                let above = match stage {
+                    0 => format!("{mb} of {}", chunk.wrapping_sub(1)),
+                    _ => here.clone(),
+                };
                 let moved = match action {
-                    Action::Forward(_) | Action::Backward(_) => true,
-                    Action::SendForward(_) => down.as_ref().unwrap().send(mb).is_ok(),
-                    Action::SendBackward(_) => up.as_ref().unwrap().send(mb).is_ok(),
-                    Action::RecvForward(_) => from_up.as_ref().unwrap().recv() == Ok(mb),
-                    Action::RecvBackward(_) => from_down.as_ref().unwrap().recv() == Ok(mb),
+                    Action::SendForward(_) => down.send(here).is_ok(),
+                    Action::RecvBackward(_) => from_down.recv() == Ok(here),
+                    Action::SendBackward(_) => up.send(above).is_ok(),
+                    Action::RecvForward(_) => from_up.recv() == Ok(above),
+                    _ => true,
                 };
                 assert!(moved, "stage {stage} at {action}");
             }

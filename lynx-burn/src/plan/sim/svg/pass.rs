@@ -4,7 +4,7 @@
 //! as bands one above the other where they are not: then their heights are
 //! their shares of the time, and the picture does not lie about colours.
 
-use super::super::timeline::{Span, StageTrack};
+use super::super::timeline::{Span, SpanKind, StageTrack};
 use super::axis::Axis;
 use super::canvas::Canvas;
 use super::rows::{Grain, Narrow, STAGE, about, number};
@@ -23,8 +23,12 @@ pub(super) fn row(canvas: &mut Canvas, time: &Axis, track: &StageTrack, y: f64) 
             continue;
         };
         let mb = first.micro_batch.0;
-        let letter = if first.kind.is_forward() { "F" } else { "B" };
-        let name = format!("{letter}{mb}");
+        let letter = match pass_of(first) {
+            Pass::Forward => "F",
+            Pass::Backward => "B",
+            Pass::Weight => "W",
+        };
+        let name = format!("{letter}{}", first.unit());
         let mut widest = ends;
         if is_narrow(pass, time) {
             bands(canvas, pass, &name, ends, y, &mut narrow);
@@ -53,11 +57,28 @@ pub(super) fn has_bands(track: &StageTrack, time: &Axis) -> bool {
     passes(track).any(|pass| is_narrow(pass, time) && width(pass, time) > 1.5)
 }
 
-/// The spans of a forward or a backward, without waits.
+#[derive(PartialEq, Eq)]
+enum Pass {
+    Forward,
+    Backward,
+    Weight,
+}
+
+/// The pass that a span belongs to, if it is no wait. Collectives beside
+/// gradients of weights are drawn as a pass of their own.
+fn pass_of(span: &Span) -> Pass {
+    match span.kind {
+        SpanKind::Weight => Pass::Weight,
+        kind if kind.is_forward() => Pass::Forward,
+        _ => Pass::Backward,
+    }
+}
+
+/// The spans of a forward, a backward or a part of one, without waits.
 fn passes(track: &StageTrack) -> impl Iterator<Item = &[Span]> {
     let of_one_pass = |a: &Span, b: &Span| {
         let waits = a.kind.is_wait() || b.kind.is_wait();
-        !waits && a.micro_batch == b.micro_batch && a.kind.is_forward() == b.kind.is_forward()
+        !waits && a.unit() == b.unit() && pass_of(a) == pass_of(b)
     };
     let chunks = track.main.chunk_by(of_one_pass);
     chunks.filter(|pass| pass.iter().all(|span| !span.kind.is_wait()))
@@ -65,7 +86,7 @@ fn passes(track: &StageTrack) -> impl Iterator<Item = &[Span]> {
 
 /// Stretches of one colour.
 fn parts(pass: &[Span]) -> impl Iterator<Item = &[Span]> {
-    pass.chunk_by(|a, b| class(a.kind) == class(b.kind))
+    pass.chunk_by(|a, b| class(a) == class(b))
 }
 
 fn ends(spans: &[Span], time: &Axis) -> (f64, f64) {
@@ -85,7 +106,7 @@ fn is_narrow(pass: &[Span], time: &Axis) -> bool {
 }
 
 fn of_part(alike: &[Span], name: &str) -> (&'static str, String) {
-    let class = alike.first().and_then(|span| class(span.kind));
+    let class = alike.first().and_then(class);
     let class = class.unwrap_or("idle");
     let what = match class {
         "c" => format!("collective of {name}"),
@@ -107,15 +128,16 @@ fn bands(
         return;
     };
     let about = about(name, first.begin, last.end);
-    let own = if first.kind.is_forward() { "f" } else { "b" };
+    let computes = |span: &&Span| !matches!(class(span), Some("c" | "x"));
+    let own = pass.iter().find(computes).and_then(class).unwrap_or("c");
     if ends.1 - ends.0 < 1.5 {
         narrow.rect(canvas, own, ends, (y, STAGE), &about);
         return;
     }
     let whole = (last.end.0.saturating_sub(first.begin.0)).max(1) as f64;
     let mut top = y;
-    for band in [own, "c", "x"] {
-        let of_band = pass.iter().filter(|span| class(span.kind) == Some(band));
+    for band in [own, "c", "x"].into_iter().skip(usize::from(own == "c")) {
+        let of_band = pass.iter().filter(|span| class(span) == Some(band));
         let time = of_band.map(|span| span.end.0.saturating_sub(span.begin.0));
         let height = STAGE * time.sum::<u64>() as f64 / whole;
         if height > 0.0 {

@@ -43,8 +43,15 @@ impl<'a> Rows<'a> {
     }
 
     pub(super) fn height(&self) -> f64 {
-        let stages = self.timeline.stages.len() as f64;
-        stages * self.stage_height() + (stages - 1.0).max(0.0) * self.between()
+        let stages = self.timeline.stages.len();
+        // Below the last stage of a ring are the links to the first.
+        let is_ring = stages > 0 && self.timeline.channels.len() >= 2 * stages;
+        let gaps = if is_ring {
+            stages
+        } else {
+            stages.saturating_sub(1)
+        };
+        stages as f64 * self.stage_height() + gaps as f64 * self.between()
     }
 
     /// Whether some passes are drawn as bands.
@@ -134,8 +141,8 @@ fn beside_row(canvas: &mut Canvas, time: &Axis, spans: &[Span], y: f64) {
     for span in spans {
         let ends = (time.at(span.begin.0), time.at(span.end.0));
         if grain.shows(ends) {
-            let mb = span.micro_batch.0;
-            let about = about(&format!("recompute of {mb}"), span.begin, span.end);
+            let (mb, unit) = (span.micro_batch.0, span.unit());
+            let about = about(&format!("recompute of {unit}"), span.begin, span.end);
             narrow.rect(canvas, "h", ends, (y, BESIDE), &about);
             number(canvas, mb, ends, y + 8.6, "tiny", 5.4);
         }
@@ -154,7 +161,7 @@ fn link_row(canvas: &mut Canvas, time: &Axis, track: &ChannelTrack, y: f64) {
             let (begin, end) = part(message);
             let ends = (time.at(begin.0), time.at(end.0));
             if begin < end && grain.shows(ends) {
-                let about = about(&format!("message of {}", message.micro_batch.0), begin, end);
+                let about = about(&format!("message of {}", message.unit()), begin, end);
                 narrow.rect(canvas, class, ends, (y, LINK), &about);
             }
         }

@@ -3,7 +3,7 @@
 //! One colour for each thing, the same in both looks: dark enough for white
 //! numbers on it, and apart from each other for most colour-blind people.
 
-use super::super::timeline::{Message, SpanKind, Timeline};
+use super::super::timeline::{Message, Span, SpanKind, Timeline};
 use super::canvas::Canvas;
 
 pub(super) const STYLE: &str = "
@@ -14,6 +14,9 @@ text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fil
 .in{font-size:12px;fill:#fff;text-anchor:middle}.tiny{font-size:8.5px;fill:#1b232e;text-anchor:middle}
 .paper{fill:#fff}.idle{fill:#eceff3}.grid{stroke:#aeb7c2;stroke-width:.6;stroke-dasharray:2 3}
 .f{fill:#2a6fbb}.b{fill:#2f8f5b}.c{fill:#8b5fbf}.x{fill:#cf3f4f}.h{fill:#e6a323}
+.w{fill:#84762a}
+.f1{fill:#4d89cb}.f2{fill:#6c9fd6}.f3{fill:#89b3e0}.b1{fill:#4ca274}.b2{fill:#68b28b}.b3{fill:#86c3a3}
+.w1{fill:#9a8c41}.w2{fill:#aea15c}.w3{fill:#c1b67a}
 .m{fill:#1f9aa8}.l{fill:#1f9aa8;opacity:.4}
 .edge{stroke:#fff;stroke-width:1}.curve{fill:none;stroke-width:1.6;stroke-linejoin:round}
 .budget{stroke:#cf3f4f;stroke-width:1.4;stroke-dasharray:7 4}
@@ -23,11 +26,14 @@ text{fill:#e4e9f0}.note,.number,.small{fill:#a9b4c2}.in{fill:#fff}.tiny{fill:#1b
 }
 ";
 
-/// The class of what fills a box; `None` for standing still.
-pub(super) fn class(kind: SpanKind) -> Option<&'static str> {
-    match kind {
-        SpanKind::Forward => Some("f"),
-        SpanKind::Backward => Some("b"),
+/// The class of what fills a box; `None` for standing still. What is computed is
+/// the lighter the later its chunk; the fifth chunk looks like the first again.
+pub(super) fn class(span: &Span) -> Option<&'static str> {
+    let shade = |shades: [&'static str; 4]| Some(shades[span.chunk.0 % shades.len()]);
+    match span.kind {
+        SpanKind::Forward => shade(["f", "f1", "f2", "f3"]),
+        SpanKind::Backward => shade(["b", "b1", "b2", "b3"]),
+        SpanKind::Weight => shade(["w", "w1", "w2", "w3"]),
         SpanKind::Collective(_) => Some("c"),
         SpanKind::Exposed => Some("x"),
         SpanKind::Hidden(_) => Some("h"),
@@ -37,18 +43,23 @@ pub(super) fn class(kind: SpanKind) -> Option<&'static str> {
 
 /// Explains the colours that occur; returns where the next thing may begin.
 pub(super) fn legend(canvas: &mut Canvas, timeline: &Timeline, bands: bool, top: f64) -> f64 {
-    let spans = |class: &str| {
+    let occurs = |is_it: &dyn Fn(&Span) -> bool| {
         let tracks = timeline.stages.iter();
         let mut spans = tracks.flat_map(|track| track.main.iter().chain(&track.beside));
-        spans.any(|span| self::class(span.kind) == Some(class))
+        spans.any(is_it)
     };
+    let spans = |class: &str| occurs(&|span| self::class(span) == Some(class));
+    let computes = |kind: SpanKind| occurs(&|span| span.kind == kind);
+    let shaded = occurs(&|span| span.chunk.0 > 0);
     let messages = |of: fn(&Message) -> bool| {
         let mut messages = timeline.channels.iter().flat_map(|track| &track.messages);
         messages.any(of)
     };
     let entries = [
-        ("f", "forward", spans("f")),
-        ("b", "backward", spans("b")),
+        ("f", "forward", computes(SpanKind::Forward)),
+        ("b", "backward", computes(SpanKind::Backward)),
+        ("w", "gradients of weights", computes(SpanKind::Weight)),
+        ("", "shades: chunks of a stage, the first darkest", shaded),
         ("c", "collective", spans("c")),
         ("x", "exposed recompute", spans("x")),
         ("h", "hidden recompute, beside what is above it", spans("h")),

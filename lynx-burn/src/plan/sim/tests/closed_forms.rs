@@ -4,10 +4,10 @@ use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 
-use super::super::costs::{Ahead, ChannelCosts, Costs, LinkCosts, StageCosts, StageMemory};
+use super::super::costs::{Ahead, ChannelCosts, Costs, LinkCosts, StageCosts};
 use super::super::window::Window;
 use super::super::{PathKind, Place, Report, record, simulate};
-use super::{collective, compute, even, recompute};
+use super::{collective, compute, even, keep, moving, recompute};
 use crate::plan::schedule::transfers::{eager, rendezvous};
 use crate::plan::schedule::{Kind, Schedule, forward_only};
 use crate::units::{Bytes, Nanos};
@@ -66,8 +66,8 @@ proptest! {
     ) {
         let mut stages = even(p, f, 7);
         for stage in &mut stages {
-            stage.memory.retained = Bytes(5);
-            stage.memory.workspace = Bytes(3);
+            keep(stage, 5);
+            stage.forward.push(moving(compute("workspace", 0), 3, 3));
         }
         let report = run(&eager(&forward_only(p, m).unwrap()), stages, 1);
         prop_assert_eq!(report.step.0, (m + p - 1) as u64 * f);
@@ -80,11 +80,8 @@ proptest! {
     ) {
         let mut stages = even(p, f, b);
         for stage in &mut stages {
-            stage.memory = StageMemory {
-                fixed: Bytes(1000),
-                retained: Bytes(10),
-                ..StageMemory::default()
-            };
+            stage.fixed = Bytes(1000);
+            keep(stage, 10);
         }
         for kind in KINDS {
             let report = run(&eager(&kind.generate(p, m).unwrap()), stages.clone(), 1);
@@ -167,7 +164,7 @@ fn the_critical_path_goes_over_the_link_and_back() {
     let spans = path.iter().map(|span| {
         let place = match span.place {
             Place::Stage(stage) => stage.to_string(),
-            Place::Channel { from, to } => format!("{from} to {to}"),
+            Place::Channel { from, to, .. } => format!("{from} to {to}"),
         };
         let kind = match span.kind {
             PathKind::Work(kind) => format!("{kind:?}"),
@@ -219,15 +216,4 @@ fn a_slow_link_is_the_critical_path_and_carries_one_message_at_a_time() {
     costs.mailbox_capacity = 1;
     let waits = simulate(&schedule, &costs).unwrap();
     assert_eq!(waits.stages[0].waiting.bubble, Nanos(9 + 9));
-}
-
-#[test]
-fn larger_micro_batches_take_longer_and_hold_more() {
-    let mut stages = even(1, 100, 200);
-    stages[0].memory.retained = Bytes(10);
-    let mut costs = Costs::with_free_links(stages);
-    costs.sizes = vec![1000, 500, 1250];
-    let report = simulate(&Kind::GPipe.generate(1, 3).unwrap(), &costs).unwrap();
-    assert_eq!(report.step, Nanos(300 + 150 + 375));
-    assert_eq!(report.stages[0].peak, Bytes(10 + 5 + 12));
 }

@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU64;
 
-use super::super::costs::{Costs, StageCosts};
+use super::super::costs::{Costs, Split, StageCosts};
 use super::super::window::Window;
 use super::super::{SimError, record, simulate};
-use super::{collective, even, recompute};
+use super::{collective, compute, even, keep, moving, recompute};
 use crate::plan::schedule::transfers::eager;
 use crate::plan::schedule::{Kind, Schedule};
 use crate::units::{Bytes, Nanos};
@@ -41,6 +41,46 @@ fn costs_that_do_not_fit_the_schedule_are_refused_with_both_counts() {
     other.sizes = vec![1000; 4];
     let words = "sizes of 4 micro-batches are given, but the schedule has 3";
     assert_eq!(refusal(&schedule, &other), words);
+}
+
+#[test]
+fn costs_of_a_ring_are_counted_with_its_chunks_and_its_closing_link() {
+    let kind: Kind = "interleaved:2".parse().unwrap();
+    let schedule = eager(&kind.generate(2, 2).unwrap());
+    let costs = Costs::in_shape(schedule.shape(), even(4, 1, 2));
+    assert_eq!(costs.links.len(), 2);
+    assert!(simulate(&schedule, &costs).is_ok());
+    let mut other = costs.clone();
+    other.stages.pop();
+    let words = "costs of 3 stages are given, but the schedule has 4";
+    assert_eq!(refusal(&schedule, &other), words);
+    let mut other = costs.clone();
+    other.links.pop();
+    let words = "1 links are given, but 2 stages have 2";
+    assert_eq!(refusal(&schedule, &other), words);
+    // Index 3 is chunk 1 of stage 1.
+    let mut other = costs;
+    other.stages[3].forward.push(recompute(1));
+    let words = "the forward of stage 1, chunk 1 has recompute in it";
+    assert_eq!(refusal(&schedule, &other), words);
+}
+
+#[test]
+fn recompute_has_no_place_in_the_gradients_of_weights() {
+    let (schedule, mut costs) = sound();
+    let split = |weight| Split {
+        input: vec![recompute(3), collective(Window::B1, 4, 2)],
+        weight: vec![weight],
+    };
+    costs.stages[1].split = Some(split(collective(Window::B2, 3, 0)));
+    assert!(simulate(&schedule, &costs).is_ok());
+    for weight in [recompute(1), collective(Window::B2, 3, 1)] {
+        costs.stages[1].split = Some(split(weight));
+        let words = "the weights' part of stage 1 has recompute in it";
+        assert_eq!(refusal(&schedule, &costs), words);
+    }
+    costs.stages[1].split = Some(split(moving(compute("w", 1), 0, 1)));
+    assert!(refusal(&schedule, &costs).contains("the backward of stage 1 frees more"));
 }
 
 #[test]
@@ -88,7 +128,7 @@ fn sums_that_fit_no_type_are_refused_before_anything_is_added() {
     slow.links[0].backward.bytes_per_second = NonZeroU64::new(1);
     assert!(refusal(&schedule, &slow).contains("all times of the step add up to"));
     let mut huge = costs.clone();
-    huge.stages[1].memory.retained = Bytes(most / 2);
+    keep(&mut huge.stages[1], most / 4);
     assert!(refusal(&schedule, &huge).contains("all bytes of stage 1 add up to"));
     let mut late = costs;
     late.links[0].forward.latency = Nanos(most);
@@ -97,6 +137,21 @@ fn sums_that_fit_no_type_are_refused_before_anything_is_added() {
         simulate(&schedule, &late),
         Err(SimError::TooLong { .. })
     ));
+}
+
+#[test]
+fn nobody_frees_what_was_not_taken() {
+    let (schedule, costs) = sound();
+    let mut wrong = costs.clone();
+    keep(&mut wrong.stages[1], 5);
+    wrong.stages[1].backward.push(moving(compute("b", 1), 1, 6));
+    assert!(simulate(&schedule, &wrong).is_ok());
+    wrong.stages[1].backward.push(moving(compute("b", 1), 0, 1));
+    let words = "the backward of stage 1 frees more bytes than its micro-batch holds";
+    assert_eq!(refusal(&schedule, &wrong), words);
+    let mut wrong = costs;
+    wrong.stages[0].forward.push(moving(compute("f", 1), 0, 1));
+    assert!(refusal(&schedule, &wrong).contains("the forward of stage 0 frees"));
 }
 
 #[test]
@@ -130,6 +185,14 @@ fn an_unsound_schedule_is_refused_as_the_validator_does() {
         (
             "schedule p=1 m=18446744073709551615\nstage 0: F0",
             "stage 0 never does F1",
+        ),
+        (
+            "schedule p=1 m=1\nstage 0: F0 B0 I0",
+            "stage 0 does B0 and also I0",
+        ),
+        (
+            "schedule p=1 m=1\nstage 0: F0 F0.1",
+            "stage 0 does F0.1, but stages have only 1 chunks",
         ),
         (
             "schedule p=2 m=1\nstage 0: F0 SF0\nstage 1: F0",

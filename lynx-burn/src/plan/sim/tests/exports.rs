@@ -4,10 +4,11 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::super::costs::StageCosts;
 use super::super::timeline::SpanKind;
 use super::super::{Costs, Timeline, record, svg, trace};
-use super::even;
 use super::random::cases;
+use super::{even, keep};
 use crate::plan::schedule::Kind;
 use crate::plan::schedule::transfers::eager;
 use crate::units::{Bytes, Nanos};
@@ -56,7 +57,7 @@ fn elements(xml: &str) -> Result<Vec<String>, String> {
 
 fn small() -> Timeline {
     let mut stages = even(2, 1000, 2000);
-    stages[0].memory.retained = Bytes(1 << 20);
+    keep(&mut stages[0], 1 << 20);
     let schedule = eager(&Kind::OneFOneB.generate(2, 2).unwrap());
     record(&schedule, &Costs::with_free_links(stages))
         .unwrap()
@@ -146,6 +147,34 @@ fn a_picture_has_a_box_with_its_number_for_every_pass() {
 }
 
 #[test]
+fn chunks_have_shades_and_gradients_of_weights_a_colour_and_both_have_names() {
+    let kind: Kind = "interleaved:2".parse().unwrap();
+    let chunks = eager(&kind.generate(2, 2).unwrap());
+    let costs = Costs::in_shape(chunks.shape(), even(4, 1000, 2000));
+    let (_, timeline) = record(&chunks, &costs).unwrap();
+    let picture = svg::draw(&timeline, &svg::Options::default());
+    let boxes = |picture: &str, class: &str| {
+        let begin = format!("<rect class=\"{class}\"");
+        picture.matches(&begin).count()
+    };
+    // One more explains the colour of the first chunk.
+    let counts = ["f", "f1", "b", "b1", "w"].map(|class| boxes(&picture, class));
+    assert_eq!(counts, [5, 4, 5, 4, 0]);
+    assert!(picture.contains("shades: chunks") && picture.contains("F1.1"));
+    let trace = trace::to_string(&timeline);
+    assert!(trace.contains("\"F1.1 forward\"") && trace.contains("\"chunk\":1"));
+
+    let zb = eager(&Kind::ZbH1.generate(2, 2).unwrap());
+    let stages = vec![StageCosts::plain_split(Nanos(1000), Nanos(1000), Nanos(1000)); 2];
+    let (_, timeline) = record(&zb, &Costs::with_free_links(stages)).unwrap();
+    let picture = svg::draw(&timeline, &svg::Options::default());
+    let counts = ["f", "b", "w"].map(|class| boxes(&picture, class));
+    assert_eq!(counts, [5, 5, 5]);
+    assert!(picture.contains("gradients of weights") && !picture.contains("shades"));
+    assert!(trace::to_string(&timeline).contains("\"W1 weight\",\"cat\":\"weight\""));
+}
+
+#[test]
 fn nothing_at_all_can_be_drawn_and_traced() {
     let empty = Timeline::default();
     assert!(elements(&svg::draw(&empty, &svg::Options::default())).is_ok());
@@ -176,7 +205,7 @@ fn the_picture_of_a_long_step_stays_small() {
     let schedule = eager(&Kind::OneFOneB.generate(4, 20_000).unwrap());
     let mut stages = even(4, 10, 20);
     for stage in &mut stages {
-        stage.memory.retained = Bytes(1);
+        keep(stage, 1);
     }
     let costs = Costs::with_free_links(stages);
     let (_, timeline) = record(&schedule, &costs).unwrap();

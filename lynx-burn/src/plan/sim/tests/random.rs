@@ -4,110 +4,99 @@ use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 
-use super::super::costs::{Ahead, ChannelCosts, Costs, LinkCosts, StageCosts, StageMemory};
+use super::super::costs::{
+    Ahead, ChannelCosts, CoolDown, Costs, LinkCosts, Part, Split, StageCosts,
+};
 use super::super::window::Window;
-use super::{collective, compute, recompute};
-use crate::ids::{MicroBatchId, StageId};
+use super::orders::schedules;
+use super::{collective, compute, moving, recompute};
+use crate::ids::StageId;
 use crate::plan::cluster::Contention;
-use crate::plan::schedule::transfers::{eager, rendezvous};
-use crate::plan::schedule::{Action, Kind, Schedule};
+use crate::plan::schedule::{Schedule, Shape};
 use crate::units::{Bytes, Nanos};
 
-/// Any sound order of computes, made by letting random stages go on.
-fn any_order(p: usize, m: usize, mut choices: Vec<u8>) -> Schedule {
-    let mut stages = vec![Vec::new(); p];
-    let mut forwards = vec![0; p];
-    let mut backwards = vec![0; p];
-    loop {
-        let mut moves = Vec::new();
-        for s in 0..p {
-            if forwards[s] < m && (s == 0 || forwards[s] < forwards[s - 1]) {
-                moves.push((s, true));
-            }
-            let bound = if s + 1 == p {
-                forwards[s]
-            } else {
-                backwards[s + 1]
-            };
-            if backwards[s] < bound {
-                moves.push((s, false));
-            }
-        }
-        if moves.is_empty() {
-            break;
-        }
-        let choice = usize::from(choices.pop().unwrap_or(0));
-        let (s, forward) = moves[choice % moves.len()];
-        let count = if forward {
-            &mut forwards[s]
-        } else {
-            &mut backwards[s]
-        };
-        let mb = MicroBatchId(*count);
-        *count += 1;
-        stages[s].push(if forward {
-            Action::Forward(mb)
-        } else {
-            Action::Backward(mb)
-        });
-    }
-    Schedule {
-        micro_batches: m,
-        stages,
-    }
+fn time() -> impl Strategy<Value = u64> {
+    prop_oneof![1 => Just(0u64), 4 => 0u64..7]
 }
 
-/// A sound schedule with transfers. With mailboxes it may still deadlock.
-pub(super) fn schedules() -> impl Strategy<Value = Schedule> {
-    let shape = (1usize..5, 1usize..6, 0usize..3, any::<bool>());
-    let choices = prop::collection::vec(any::<u8>(), 40);
-    (shape, choices).prop_map(|((p, m, kind, early), choices)| {
-        let plain = match kind {
-            0 => Kind::GPipe.generate(p, m).unwrap(),
-            1 => Kind::OneFOneB.generate(p, m).unwrap(),
-            _ => any_order(p, m, choices),
+fn with_busy(mut part: Part, time: u64) -> Part {
+    if let Part::Collective { busy, .. } = &mut part {
+        *busy = Nanos(time);
+    }
+    part
+}
+
+/// A forward that keeps something, and how much.
+fn forward() -> impl Strategy<Value = (Vec<Part>, u64)> {
+    let times = prop::array::uniform5(time());
+    let bytes = prop::array::uniform4(0u64..50);
+    (times, bytes, 0u64..3).prop_map(|(t, [a, b, c, workspace], busy)| {
+        let parts = vec![
+            moving(compute("a", t[0]), a, 0),
+            with_busy(collective(Window::F1, t[1], t[2]), busy),
+            moving(compute("b", t[3]), b + workspace, workspace),
+            moving(collective(Window::F2, t[4], t[2]), c, 0),
+        ];
+        (parts, a + b + c)
+    })
+}
+
+/// A backward with what may be done ahead of it, after a forward that keeps so
+/// much; and the same work in two parts, the first of which frees less.
+fn backward(kept: u64) -> impl Strategy<Value = ([Vec<Part>; 3], Ahead)> {
+    let times = prop::array::uniform6(time());
+    let bytes = (prop::array::uniform4(0u64..50), 0..kept + 1);
+    let ahead = (time(), time(), any::<[bool; 3]>());
+    (times, bytes, ahead, 0u64..3).prop_map(|(t, (made, freed), ahead, busy)| {
+        let parts = vec![
+            moving(compute("b", t[0]), made[0], made[0] + freed),
+            moving(
+                with_busy(collective(Window::B1, t[1], t[2]), busy),
+                made[1],
+                made[1] / 2,
+            ),
+            moving(recompute(t[3]), made[2], 0),
+            collective(Window::B2, t[4], t[2]),
+            moving(compute("a", t[5]), 0, made[2] / 2),
+        ];
+        let [send, recv, bubble] = ahead.2;
+        let ahead = Ahead {
+            work: Nanos(ahead.0 + ahead.1),
+            send,
+            recv,
+            bubble,
+            bytes: Bytes(made[3]),
         };
-        if early {
-            eager(&plain)
-        } else {
-            rendezvous(&plain).unwrap()
-        }
+        let input = parts[1..].to_vec();
+        let weight = vec![
+            moving(compute("w", t[0]), made[0], made[0] + freed),
+            collective(Window::B1, t[1], 0),
+        ];
+        ([parts, input, weight], ahead)
     })
 }
 
 fn stage() -> impl Strategy<Value = StageCosts> {
-    let t = || prop_oneof![1 => Just(0u64), 4 => 0u64..7];
-    let forward = (t(), t(), t(), t(), t());
-    let backward = (t(), t(), t(), t(), t(), t());
-    let ahead = (t(), t(), any::<[bool; 3]>());
-    let memory = prop::array::uniform5(0u64..100);
-    (forward, backward, ahead, memory).prop_map(|(f, b, ahead, memory)| StageCosts {
-        forward: vec![
-            compute("a", f.0),
-            collective(Window::F1, f.1, f.2),
-            compute("b", f.3),
-            collective(Window::F2, f.4, f.2),
-        ],
-        backward: vec![
-            compute("b", b.0),
-            collective(Window::B1, b.1, b.2),
-            recompute(b.3),
-            collective(Window::B2, b.4, b.2),
-            compute("a", b.5),
-        ],
-        ahead: Ahead {
-            work: Nanos(ahead.0 + ahead.1),
-            send: ahead.2[0],
-            recv: ahead.2[1],
-            bubble: ahead.2[2],
-        },
-        memory: StageMemory {
-            fixed: Bytes(memory[0]),
-            retained: Bytes(memory[1]),
-            ahead: Bytes(memory[2]),
-            recomputed: Bytes(memory[3]),
-            workspace: Bytes(memory[4]),
-        },
+    let fixed = 0u64..100;
+    let forward = forward();
+    (fixed, forward).prop_flat_map(|(fixed, (forward, kept))| {
+        let last = prop::option::of((0usize..4, backward(kept)));
+        (backward(kept), last).prop_map(move |((backward, ahead), last)| {
+            let [backward, input, weight] = backward;
+            StageCosts {
+                forward: forward.clone(),
+                backward,
+                split: Some(Split { input, weight }),
+                ahead,
+                cool_down: last.map(|(backwards, ([backward, input, _], ahead))| CoolDown {
+                    backwards,
+                    backward,
+                    input: Some(input),
+                    ahead,
+                }),
+                fixed: Bytes(fixed),
+            }
+        })
     })
 }
 
@@ -121,10 +110,15 @@ fn channel() -> impl Strategy<Value = ChannelCosts> {
 }
 
 /// Costs that fit this schedule.
-pub(super) fn costs(p: usize, m: usize) -> impl Strategy<Value = Costs> {
-    let stages = prop::collection::vec(stage(), p);
+pub(super) fn costs(shape: Shape, m: usize) -> impl Strategy<Value = Costs> {
+    let stages = prop::collection::vec(stage(), shape.stages * shape.chunks);
     let link = (channel(), channel());
-    let links = prop::collection::vec(link, p - 1);
+    let links = match shape {
+        Shape { stages: 1, .. } => 0,
+        Shape { stages, chunks: 1 } => stages - 1,
+        Shape { stages, .. } => stages,
+    };
+    let links = prop::collection::vec(link, links);
     // Exact in binary, so that files give them back.
     let share = prop_oneof![Just(64u8), 0u8..64].prop_map(|part| f64::from(part) / 64.0);
     let shares = (share.clone(), share.clone(), share);
@@ -146,7 +140,7 @@ pub(super) fn costs(p: usize, m: usize) -> impl Strategy<Value = Costs> {
 /// A schedule with costs for it.
 pub(super) fn cases() -> impl Strategy<Value = (Schedule, Costs)> {
     schedules().prop_flat_map(|schedule| {
-        let costs = costs(schedule.stages.len(), schedule.micro_batches);
+        let costs = costs(schedule.shape(), schedule.micro_batches);
         (Just(schedule), costs)
     })
 }

@@ -1,10 +1,10 @@
 //! What a large simulation costs: nothing is kept for each action, and the work
 //! for one action does not grow with their number.
 
-use super::super::costs::{Costs, Part};
+use super::super::costs::Costs;
 use super::super::simulate;
 use super::super::window::Window;
-use super::{collective, even};
+use super::{collective, even, recompute};
 use crate::plan::schedule::Kind;
 use crate::plan::schedule::transfers::eager;
 use crate::units::Nanos;
@@ -17,7 +17,7 @@ fn a_large_pipeline_has_the_time_of_the_closed_form() {
     let mut stages = even(p, 70, 140);
     for stage in &mut stages {
         stage.forward.push(collective(Window::F1, 30, 20));
-        stage.backward.push(Part::Recompute { time: Nanos(60) });
+        stage.backward.push(recompute(60));
     }
     let report = simulate(&schedule, &Costs::with_free_links(stages)).unwrap();
     assert_eq!(report.step, Nanos((m + p - 1) as u64 * 300));

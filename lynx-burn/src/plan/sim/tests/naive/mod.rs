@@ -3,15 +3,17 @@
 //! nothing can. It shares no code with the engine but the input types.
 
 mod pass;
+mod stage;
 mod window;
 mod wire;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::super::costs::Costs;
 use super::super::window::Window;
 use crate::plan::schedule::{Action, Schedule};
-use wire::Wire;
+use stage::{Does, Name, Piece, Stage, name};
+use wire::{Wire, WireName};
 
 /// What is compared with the engine's report, stage by stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,32 +24,6 @@ pub(super) struct Figures {
     pub(super) hidden: BTreeMap<Window, u64>,
     pub(super) waiting: BTreeMap<Window, u64>,
     pub(super) peak: u64,
-}
-
-#[derive(Default)]
-struct Stage {
-    figures: Figures,
-    next: usize,
-    /// Pieces of the pass under way: time left, and the part it is of.
-    pieces: VecDeque<(u64, Piece)>,
-    running: bool,
-    forwards: Vec<usize>,
-    backwards: Vec<usize>,
-    /// Work left ahead of the next backward, once begun.
-    ahead: Option<u64>,
-    /// The window that is open: which, for how long, and what was ahead before.
-    open: Option<(Window, u64, u64)>,
-    /// A message is accepted, and the stage stands still until it has left.
-    leaving: Option<usize>,
-    bytes: u64,
-}
-
-#[derive(Clone, Copy)]
-enum Piece {
-    Busy,
-    Exposed,
-    /// A forward collective with the most it takes of the work ahead.
-    Host(Window, u64),
 }
 
 /// The figures of every stage; `None` when the stages get stuck. The schedule
@@ -72,15 +48,18 @@ struct World<'a> {
     schedule: &'a Schedule,
     costs: &'a Costs,
     stages: Vec<Stage>,
-    wires: BTreeMap<(usize, usize), Wire>,
+    wires: BTreeMap<WireName, Wire>,
 }
 
 impl<'a> World<'a> {
     fn new(schedule: &'a Schedule, costs: &'a Costs) -> Self {
         let mut stages = Vec::new();
-        for costs in &costs.stages {
+        for s in 0..schedule.stages.len() {
             let mut stage = Stage::default();
-            stage.grow(costs.memory.fixed.0);
+            for chunk in 0..schedule.chunks {
+                let of_chunk = &costs.stages[chunk * schedule.stages.len() + s];
+                stage.change(of_chunk.fixed.0 as i64);
+            }
             stages.push(stage);
         }
         Self {
@@ -116,8 +95,8 @@ impl<'a> World<'a> {
     /// Changes something at this instant; false if nothing can change.
     fn settle(&mut self, now: u64) -> bool {
         let wires: Vec<_> = self.wires.keys().copied().collect();
-        for (from, to) in wires {
-            let wire = self.wires.get_mut(&(from, to)).unwrap();
+        for name in wires {
+            let wire = self.wires.get_mut(&name).unwrap();
             let free = wire.letters.iter().all(|l| !l.on_wire || l.left_in == 0);
             let waiting = wire.letters.iter_mut().find(|l| !l.on_wire);
             if let (true, Some(letter)) = (free, waiting) {
@@ -132,15 +111,18 @@ impl<'a> World<'a> {
         let Some(action) = self.head(s) else {
             return false;
         };
-        let mb = action.micro_batch().0;
+        let name = name(action);
         if action.is_compute() && !self.stages[s].running {
             self.begin(s, action);
             return true;
         }
         if action.is_compute() {
             let stage = &mut self.stages[s];
-            if stage.pieces.front().is_some_and(|(left, _)| *left == 0) {
-                stage.pieces.pop_front();
+            if stage.pieces.front().is_some_and(|piece| piece.left == 0) {
+                let piece = stage.pieces.pop_front().unwrap();
+                stage.give(name, piece.frees);
+                let next = stage.pieces.front().map_or(0, |next| next.takes);
+                stage.take(name, next);
                 self.close_window(s);
                 return true;
             }
@@ -150,14 +132,14 @@ impl<'a> World<'a> {
             }
             return false;
         }
-        let up = matches!(action, Action::SendBackward(_) | Action::RecvForward(_));
-        let peer = if up { s - 1 } else { s + 1 };
         if action.is_send() {
-            self.settle_send(s, peer, mb, now)
+            self.settle_send(s, action, now)
         } else {
-            let wire = self.wires.entry((peer, s)).or_default();
+            let (wire, boundary_of) = self.wire(s, action);
+            let wire = self.wires.entry(wire).or_default();
             let letter = wire.letters.get(wire.received);
-            let here = letter.is_some_and(|l| l.mb == mb && l.on_wire && l.arrive_in == 0);
+            let here = letter
+                .is_some_and(|l| l.boundary_of == boundary_of && l.on_wire && l.arrive_in == 0);
             if here {
                 wire.received += 1;
             }
@@ -179,28 +161,30 @@ impl<'a> World<'a> {
             let Some(action) = self.head(s) else {
                 continue;
             };
-            if let Some((_, piece)) = self.stages[s].pieces.front().copied() {
+            if let Some(does) = self.stages[s].pieces.front().map(|piece| piece.does) {
                 goes_on = true;
-                if let Piece::Host(window, most) = piece
+                if let Does::Host(window, most, busy) = does
                     && most > 0
                 {
-                    self.host(s, window, most);
+                    self.host(s, window, most, busy);
                 }
                 let stage = &mut self.stages[s];
                 stage.figures.busy += 1;
-                stage.pieces.front_mut().unwrap().0 -= 1;
+                stage.pieces.front_mut().unwrap().left -= 1;
                 continue;
             }
             let window = self.kind_of_wait(s, action);
             *self.stages[s].figures.waiting.entry(window).or_default() += 1;
-            let ahead = &self.costs.stages[s].ahead;
-            let allowed = match window {
-                Window::Send => ahead.send,
-                Window::Recv => ahead.recv,
-                _ => ahead.bubble,
-            };
+            let allowed = self.next_backward(s).is_some_and(|next| {
+                let ahead = self.backward_costs(s, next).1;
+                match window {
+                    Window::Send => ahead.send,
+                    Window::Recv => ahead.recv,
+                    _ => ahead.bubble,
+                }
+            });
             if allowed {
-                self.host(s, window, u64::MAX);
+                self.host(s, window, u64::MAX, 0);
             } else {
                 self.close_window(s);
             }
@@ -213,12 +197,5 @@ impl<'a> World<'a> {
             }
         }
         goes_on
-    }
-}
-
-impl Stage {
-    fn grow(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        self.figures.peak = self.figures.peak.max(self.bytes);
     }
 }

@@ -1,54 +1,14 @@
-//! The command line.
-//!
-//! Every option has a default, so `cargo run --release` trains. Wrong values are one line on
-//! standard error, not a page of usage.
+//! Options of `gpt train`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::RangedU64ValueParser;
-use clap::{Args, Parser, Subcommand};
+use clap::Args;
 use lynx_burn::plan::policy::Policy;
 use lynx_burn::plan::schedule::Kind;
 use serde::Serialize;
 
-use crate::config::LARGEST;
+use super::values::count;
 use crate::device::DeviceName;
-
-/// Train a small GPT-2 as a pipeline whose stages recompute activations instead of keeping them.
-#[derive(Debug, Parser)]
-#[command(name = "gpt", version, args_conflicts_with_subcommands = true)]
-#[command(allow_negative_numbers = true, args_override_self = true)]
-pub struct Cli {
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    train: TrainArgs,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Train a model (the default).
-    #[command(allow_negative_numbers = true, args_override_self = true)]
-    Train(TrainArgs),
-}
-
-impl Cli {
-    /// Reads the arguments of the program, its name first.
-    ///
-    /// # Errors
-    ///
-    /// If they make no sense, or ask for help: clap puts both into its error.
-    pub fn read(
-        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-    ) -> Result<TrainArgs, clap::Error> {
-        let cli = Self::try_parse_from(arguments)?;
-        Ok(match cli.command {
-            Some(Command::Train(train)) => train,
-            None => cli.train,
-        })
-    }
-}
 
 /// All options of a training run.
 #[derive(Clone, Debug, Args, Serialize)]
@@ -92,6 +52,13 @@ pub struct ModelArgs {
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Pipeline")]
 pub struct PipelineArgs {
+    /// Obey a plan made by `gpt plan`: its stages, schedule, micro-batches and policy
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["stages", "layers_per_stage", "micro_batches", "schedule", "policy"]
+    )]
+    pub plan: Option<PathBuf>,
     /// Pipeline stages, even in layers [default: 2, or 1 for a model of one layer]
     #[arg(long, value_name = "N")]
     pub stages: Option<usize>,
@@ -126,9 +93,9 @@ pub struct TrainingArgs {
     /// Optimizer steps
     #[arg(long, value_name = "N", default_value_t = 700, value_parser = clap::value_parser!(u64).range(1..))]
     pub steps: u64,
-    /// Windows of text in each step
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = count())]
-    pub batch: usize,
+    /// Windows of text in each step [default: 8, or what a plan asks for]
+    #[arg(long, value_name = "N", value_parser = count())]
+    pub batch: Option<usize>,
     /// Seed of initial values, batches, dropout and the sample
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
@@ -179,53 +146,9 @@ pub struct OutputArgs {
     pub temperature: f64,
 }
 
-/// A number of things that there is at least one of.
-fn count() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=LARGEST as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    fn read(arguments: &str) -> Result<TrainArgs, clap::Error> {
-        Cli::read(std::iter::once("gpt").chain(arguments.split_whitespace()))
-    }
-
-    #[test]
-    fn the_definition_is_sound() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn options_mean_the_same_with_and_without_the_subcommand() {
-        let bare = read("--steps 7 --layers-per-stage 2,1 --policy every:2").expect("valid");
-        let named = read("train --steps 7 --layers-per-stage 2,1 --policy every:2").expect("valid");
-        assert_eq!(format!("{bare:?}"), format!("{named:?}"));
-        assert_eq!(bare.pipeline.layers_per_stage, Some(vec![2, 1]));
-    }
-
-    #[test]
-    fn values_of_the_wrong_kind_are_refused_with_option_and_value() {
-        let cases = [
-            ("--steps 0", "--steps"),
-            ("--batch 0", "--batch"),
-            ("--batch 99999999", "--batch"),
-            ("--micro-batches 0", "--micro-batches"),
-            ("--layers two", "two"),
-            ("--policy sometimes", "sometimes"),
-            ("--policy every:0", "every:0"),
-            ("--schedule zigzag", "zigzag"),
-            ("--device abacus", "abacus"),
-            ("--log-every 0", "--log-every"),
-            ("--depth 3", "--depth"),
-        ];
-        for (arguments, named) in cases {
-            let error = read(arguments).expect_err(arguments).to_string();
-            let line = error.lines().next().unwrap_or_default();
-            assert!(line.contains(named), "{arguments}: {line}");
-        }
+impl TrainingArgs {
+    /// Windows of text in each step.
+    pub fn batch(&self) -> usize {
+        self.batch.unwrap_or(8)
     }
 }

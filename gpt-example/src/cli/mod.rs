@@ -1,0 +1,151 @@
+//! The command line.
+//!
+//! Every option of `gpt train` has a default, so `cargo run --release` trains. Wrong values are one
+//! line on standard error, not a page of usage.
+
+mod plan;
+mod simulate;
+mod train;
+mod values;
+
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand};
+
+pub use plan::{
+    AttentionKind, GptArgs, MaskKind, OutputArgs as PlanOutputArgs, PlanArgs, SetupArgs, SourceArgs,
+};
+pub use simulate::SimulateArgs;
+pub use train::{ModelArgs, OutputArgs, PipelineArgs, TrainArgs, TrainingArgs};
+
+/// Train a small GPT-2 as a pipeline whose stages recompute activations instead of keeping them;
+/// plan what is recomputed where; simulate what was planned.
+#[derive(Debug, Parser)]
+#[command(name = "gpt", version, args_conflicts_with_subcommands = true)]
+#[command(allow_negative_numbers = true, args_override_self = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    train: TrainArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train a model (the default).
+    #[command(allow_negative_numbers = true, args_override_self = true)]
+    Train(Box<TrainArgs>),
+    /// Decide what each stage recomputes, and where, so that it fits the memory.
+    #[command(allow_negative_numbers = true, args_override_self = true)]
+    Plan(Box<PlanArgs>),
+    /// Tell how long a plan's step takes, and draw it.
+    #[command(allow_negative_numbers = true, args_override_self = true)]
+    Simulate(Box<SimulateArgs>),
+}
+
+/// What the program is asked to do.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// To train.
+    Train(Box<TrainArgs>),
+    /// To plan.
+    Plan(Box<PlanArgs>),
+    /// To simulate.
+    Simulate(Box<SimulateArgs>),
+}
+
+impl Cli {
+    /// Reads the arguments of the program, its name first.
+    ///
+    /// # Errors
+    ///
+    /// If they make no sense, or ask for help: clap puts both into its error.
+    pub fn read(
+        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<Task, clap::Error> {
+        let cli = Self::try_parse_from(arguments)?;
+        Ok(match cli.command {
+            Some(Command::Train(args)) => Task::Train(args),
+            Some(Command::Plan(args)) => Task::Plan(args),
+            Some(Command::Simulate(args)) => Task::Simulate(args),
+            None => Task::Train(Box::new(cli.train)),
+        })
+    }
+}
+
+/// What is wrong with the arguments, in one line. The rest that clap says is usage, which `--help`
+/// shows in full.
+pub fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().take_while(|line| !line.trim().is_empty());
+    let words: Vec<&str> = lines.map(str::trim).collect();
+    words.join(" ")
+}
+
+/// The options of a training run, for tests.
+#[cfg(test)]
+pub(crate) fn train_args(arguments: &str) -> Result<TrainArgs, clap::Error> {
+    match Cli::read(std::iter::once("gpt").chain(arguments.split_whitespace()))? {
+        Task::Train(args) => Ok(*args),
+        other => panic!("{other:?} is no training run"),
+    }
+}
+
+/// The options of a plan, for tests.
+#[cfg(test)]
+pub(crate) fn plan_args(arguments: &str) -> Result<PlanArgs, clap::Error> {
+    match Cli::read(
+        ["gpt", "plan"]
+            .into_iter()
+            .chain(arguments.split_whitespace()),
+    )? {
+        Task::Plan(args) => Ok(*args),
+        other => panic!("{other:?} is no plan"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn read(arguments: &str) -> Result<TrainArgs, clap::Error> {
+        train_args(arguments)
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_mean_the_same_with_and_without_the_subcommand() {
+        let bare = read("--steps 7 --layers-per-stage 2,1 --policy every:2").expect("valid");
+        let named = read("train --steps 7 --layers-per-stage 2,1 --policy every:2").expect("valid");
+        assert_eq!(format!("{bare:?}"), format!("{named:?}"));
+        assert_eq!(bare.pipeline.layers_per_stage, Some(vec![2, 1]));
+    }
+
+    #[test]
+    fn values_of_the_wrong_kind_are_refused_with_option_and_value() {
+        let cases = [
+            ("--steps 0", "--steps"),
+            ("--batch 0", "--batch"),
+            ("--batch 99999999", "--batch"),
+            ("--micro-batches 0", "--micro-batches"),
+            ("--layers two", "two"),
+            ("--policy sometimes", "sometimes"),
+            ("--policy every:0", "every:0"),
+            ("--schedule zigzag", "zigzag"),
+            ("--device abacus", "abacus"),
+            ("--log-every 0", "--log-every"),
+            ("--depth 3", "--depth"),
+        ];
+        for (arguments, named) in cases {
+            let error = read(arguments).expect_err(arguments).to_string();
+            let line = error.lines().next().unwrap_or_default();
+            assert!(line.contains(named), "{arguments}: {line}");
+        }
+    }
+}

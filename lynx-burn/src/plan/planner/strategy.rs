@@ -1,0 +1,344 @@
+//! Ways to plan a whole model, by name: a planner with the deal of layers that goes with it.
+//!
+//! A [`Planner`] answers for one stage. What others do is more than that: Megatron-LM deals layers
+//! evenly, AdaPipe deals them with recompute in the balance, and only a planner that knows windows
+//! gains from forwards that run ahead. A [`Strategy`] says it all, so that plans of different
+//! origin can be compared by their simulated step. It is the simulator that decides between deals
+//! and between depths, because only it knows where a pipeline really waits.
+
+use std::time::{Duration, Instant};
+
+use super::baselines::{AdaPipe, Block, Chen, FullByLayer, Greedy, RetainAll, Selective, Uniform};
+use super::heu::Heu;
+use super::milp::{Checkmate, Opt};
+use super::outcome::{Outcome, Planner};
+use super::partition::Dealer;
+use super::plan::{Plan, Step, micro_batch_time};
+use super::plan_policy::PlanError;
+use super::setup::Setup;
+use super::{DealError, evaluate};
+use crate::units::{Bytes, Nanos};
+
+/// How layers are dealt to stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deal {
+    /// As many for each stage.
+    Even,
+    /// The slowest stage as fast as can be, recompute included; evenly, if that turns out faster.
+    Balanced,
+}
+
+/// A way to plan.
+pub struct Strategy {
+    name: &'static str,
+    about: &'static str,
+    planner: Box<dyn Planner>,
+    deal: Deal,
+    /// Asked as well for stages on which the planner leaves recompute exposed.
+    second: Option<Box<dyn Planner>>,
+    /// Whether what the second proves holds for the first too.
+    proves: bool,
+    /// Whether forwards may run ahead where that pays.
+    deepens: bool,
+    /// What else is tried where recompute stays exposed or nothing fits, each with a deal of its
+    /// own: nothing that overlaps should be slower than what does not.
+    rivals: Vec<Self>,
+}
+
+/// A name that no strategy has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no strategy is named {name:?}; there are {}", known.join(", "))]
+pub struct UnknownStrategy {
+    name: String,
+    known: Vec<&'static str>,
+}
+
+impl Strategy {
+    /// Every strategy, the baselines first. Those that solve programs may take this long for a
+    /// stage.
+    pub fn all(limit: Duration) -> Vec<Self> {
+        let even = |name, about, planner| Self {
+            name,
+            about,
+            planner,
+            deal: Deal::Even,
+            second: None,
+            proves: false,
+            deepens: false,
+            rivals: Vec::new(),
+        };
+        let balanced = |name, about, planner| Self {
+            deal: Deal::Balanced,
+            ..even(name, about, planner)
+        };
+        let time_limit = limit;
+        let rivals = || {
+            vec![
+                balanced("adapipe", "", Box::new(AdaPipe)),
+                // It holds least: one input for many layers.
+                balanced("full-uniform", "", Box::<Uniform>::default()),
+            ]
+        };
+        vec![
+            even("none", "nothing is recomputed", Box::new(RetainAll)),
+            even(
+                "full-uniform",
+                "Megatron-LM, uniform: all layers, the best number at once, collectives repeated",
+                Box::<Uniform>::default(),
+            ),
+            even(
+                "full-block",
+                "Megatron-LM, block: the best number of layers, collectives repeated",
+                Box::<Block>::default(),
+            ),
+            even(
+                "full",
+                "every segment, collectives kept",
+                Box::new(FullByLayer),
+            ),
+            even(
+                "block",
+                "the best number of layers, collectives kept",
+                Box::new(Block { repeats: false }),
+            ),
+            even(
+                "selective",
+                "Megatron-LM, selective: the core of attention",
+                Box::<Selective>::default(),
+            ),
+            even("chen", "square root of the layers at once", Box::new(Chen)),
+            even("greedy", "least time per byte first", Box::new(Greedy)),
+            even(
+                "checkmate",
+                "least recompute without overlap, as an integer program",
+                Box::new(Checkmate { time_limit }),
+            ),
+            balanced(
+                "adapipe",
+                "least recompute without overlap, in the balance of the partition",
+                Box::new(AdaPipe),
+            ),
+            Self {
+                second: Some(Box::new(AdaPipe)),
+                deepens: true,
+                rivals: rivals(),
+                ..balanced("heu", "recompute in windows", Box::<Heu>::default())
+            },
+            Self {
+                second: Some(Box::new(Opt { time_limit })),
+                proves: true,
+                deepens: true,
+                rivals: rivals(),
+                ..balanced(
+                    "opt",
+                    "recompute in windows, every layer for itself, as an integer program",
+                    Box::<Heu>::default(),
+                )
+            },
+        ]
+    }
+
+    /// The strategy of this name.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn named(name: &str, limit: Duration) -> Result<Self, UnknownStrategy> {
+        let all = Self::all(limit);
+        let known = all.iter().map(|strategy| strategy.name).collect();
+        let mut all = all.into_iter();
+        all.find(|strategy| strategy.name == name)
+            .ok_or_else(|| UnknownStrategy {
+                name: name.to_owned(),
+                known,
+            })
+    }
+
+    /// The same with or without forwards that run ahead where that pays.
+    #[must_use]
+    pub fn deepening(self, deepens: bool) -> Self {
+        Self { deepens, ..self }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What it does, in half a line.
+    pub fn about(&self) -> &'static str {
+        self.about
+    }
+
+    /// The best plan of this kind.
+    ///
+    /// # Errors
+    ///
+    /// If there is none within the budget, or the setup makes no sense.
+    pub fn plan(&self, setup: &Setup) -> Result<Plan, PlanError> {
+        let began = Instant::now();
+        let mut best = self.alone(setup);
+        for rival in &self.rivals {
+            if best.as_ref().is_ok_and(|b| b.step.exposed == Nanos::ZERO) {
+                break;
+            }
+            let other = rival.deepened(setup, self.deepens);
+            best = match (best, other) {
+                (Ok(own), Ok(other)) if other.step.time >= own.step.time => Ok(own),
+                (Err(error), Err(_)) => Err(error),
+                (own, Err(_)) => own,
+                (_, other) => other,
+            };
+        }
+        let mut best = best?;
+        self.name.clone_into(&mut best.planner);
+        best.search = Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        Ok(best)
+    }
+
+    /// The best plan without rivals.
+    fn alone(&self, setup: &Setup) -> Result<Plan, PlanError> {
+        let mut best = self.deepened(setup, self.deepens)?;
+        if let Some(second) = &self.second {
+            self.improve(&mut best, second.as_ref())?;
+        }
+        Ok(best)
+    }
+
+    fn deepened(&self, setup: &Setup, deepens: bool) -> Result<Plan, PlanError> {
+        let shallow = self.dealt(setup)?;
+        if deepens {
+            self.deepest(shallow)
+        } else {
+            Ok(shallow)
+        }
+    }
+
+    /// The best of this plan and those with forwards that run ahead.
+    fn deepest(&self, shallow: Plan) -> Result<Plan, PlanError> {
+        let layers = shallow.layers()?;
+        let mut best = shallow;
+        for extra_in_flight in depths(best.setup.stages) {
+            let deeper = Setup {
+                extra_in_flight,
+                ..best.setup.clone()
+            };
+            let planner = self.planner.as_ref();
+            let dealer = Dealer::new(&deeper, planner)?;
+            // With the same deal; where that does not fit, with its own. If there is none, more in
+            // flight does not fit at all.
+            let plan = Plan::with_layers(&deeper, planner, &dealer, &layers);
+            let plan = plan.or_else(|_| self.dealt(&deeper));
+            if let Ok(plan) = plan
+                && plan.step.time < best.step.time
+            {
+                best = plan;
+            }
+        }
+        if best.setup.extra_in_flight.is_empty() {
+            return Ok(best);
+        }
+        let dealt = self.dealt(&best.setup)?;
+        Ok(if dealt.step.time < best.step.time {
+            dealt
+        } else {
+            best
+        })
+    }
+
+    fn dealt(&self, setup: &Setup) -> Result<Plan, PlanError> {
+        let planner = self.planner.as_ref();
+        let dealer = Dealer::new(setup, planner)?;
+        let even = Plan::with_layers(setup, planner, &dealer, &dealer.even());
+        if self.deal == Deal::Even {
+            return even;
+        }
+        let layers = dealer.exact()?;
+        let balanced = Plan::with_layers(setup, planner, &dealer, &layers)?;
+        Ok(match even {
+            Ok(even) if even.step.time < balanced.step.time => even,
+            _ => balanced,
+        })
+    }
+
+    /// Takes a second planner's answers where they are better.
+    fn improve(&self, plan: &mut Plan, second: &dyn Planner) -> Result<(), PlanError> {
+        let problems = plan.problems()?;
+        let mut improved = plan.clone();
+        for (problem, stage) in problems.iter().zip(&mut improved.stages) {
+            if stage.predicted.exposed_step(problem) == 0 {
+                continue;
+            }
+            let Outcome::Feasible(found) = second.plan(problem) else {
+                continue;
+            };
+            if self.proves {
+                stage.bound = found.bound;
+            }
+            // Without windows a plan costs the same, whoever has made it.
+            let cost = evaluate(problem, &found.plan).map_err(|broken| DealError::Refused {
+                stage: problem.stage,
+                reason: broken.to_string(),
+            })?;
+            if cost.rank(problem) < stage.predicted.rank(problem) {
+                stage.bound = stage.bound.filter(|_| self.proves);
+                stage.time = micro_batch_time(problem, &cost);
+                stage.plan = found.plan;
+                stage.predicted = cost;
+            }
+        }
+        improved.step = Step::from(&improved.forecast()?.report()?);
+        if improved.step.time <= plan.step.time {
+            *plan = improved;
+        }
+        Ok(())
+    }
+}
+
+/// The least step that any plan of this setup could take: everything is retained, whatever the
+/// bytes. The budget in it is no one's.
+///
+/// # Errors
+///
+/// If the setup makes no sense.
+pub fn unlimited(setup: &Setup) -> Result<Plan, PlanError> {
+    let setup = Setup {
+        budget: Bytes(1 << 60),
+        ..setup.clone()
+    };
+    let all = Strategy {
+        name: "unlimited memory",
+        about: "nothing is recomputed, whatever the bytes",
+        planner: Box::new(RetainAll),
+        deal: Deal::Balanced,
+        second: None,
+        proves: false,
+        deepens: true,
+        rivals: Vec::new(),
+    };
+    all.plan(&setup)
+}
+
+/// How far forwards may run ahead on each stage: by one; as far as fills the forward bubbles of
+/// early stages; both.
+///
+/// Not on a stage that is alone or last. There one micro-batch is in flight, and a delayed backward
+/// would only give it forward windows: what they make anew is there beside what the other
+/// micro-batch holds of it, and that is more than retaining it with one in flight.
+fn depths(stages: usize) -> Vec<Vec<usize>> {
+    let behind = |stage: usize| stages - 1 - stage;
+    let mut all: Vec<Vec<usize>> = vec![
+        (0..stages).map(|stage| behind(stage).min(1)).collect(),
+        (0..stages).map(behind).collect(),
+        (0..stages)
+            .map(|stage| behind(stage) + behind(stage).min(1))
+            .collect(),
+    ];
+    all.retain(|extra| extra.iter().any(|&more| more > 0));
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+#[path = "strategy_tests.rs"]
+mod tests;
