@@ -13,7 +13,7 @@ use super::heu::Heu;
 use super::milp::{Checkmate, Opt};
 use super::outcome::{Outcome, Planner};
 use super::partition::Dealer;
-use super::plan::{Plan, Step, micro_batch_time};
+use super::plan::{Plan, Step, elapsed, micro_batch_time};
 use super::plan_policy::PlanError;
 use super::setup::Setup;
 use super::{DealError, evaluate};
@@ -177,12 +177,23 @@ impl Strategy {
     /// If there is none within the budget, or the setup makes no sense.
     pub fn plan(&self, setup: &Setup) -> Result<Plan, PlanError> {
         let began = Instant::now();
-        let mut best = self.alone(setup);
-        for rival in &self.rivals {
-            if best.as_ref().is_ok_and(|b| b.step.exposed == Nanos::ZERO) {
-                break;
-            }
-            let other = rival.deepened(setup, self.deepens);
+        let mut best = self.dealt(setup);
+        // Where nothing can be gained, nothing else is tried.
+        let tries = self.deepens || !self.rivals.is_empty();
+        let enough = match &best {
+            Ok(best) if tries => is_enough(best, unlimited(setup)?.step.time),
+            _ => !tries,
+        };
+        if !enough {
+            best = best.and_then(|plan| self.perhaps_deeper(plan, self.deepens));
+        }
+        if let (Ok(best), Some(second)) = (&mut best, &self.second) {
+            self.improve(best, second.as_ref())?;
+        }
+        let rivals = if enough { &[] } else { &self.rivals[..] };
+        for rival in rivals {
+            let other = rival.dealt(setup);
+            let other = other.and_then(|plan| rival.perhaps_deeper(plan, self.deepens));
             best = match (best, other) {
                 (Ok(own), Ok(other)) if other.step.time >= own.step.time => Ok(own),
                 (Err(error), Err(_)) => Err(error),
@@ -192,25 +203,15 @@ impl Strategy {
         }
         let mut best = best?;
         self.name.clone_into(&mut best.planner);
-        best.search = Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        best.search = elapsed(began);
         Ok(best)
     }
 
-    /// The best plan without rivals.
-    fn alone(&self, setup: &Setup) -> Result<Plan, PlanError> {
-        let mut best = self.deepened(setup, self.deepens)?;
-        if let Some(second) = &self.second {
-            self.improve(&mut best, second.as_ref())?;
-        }
-        Ok(best)
-    }
-
-    fn deepened(&self, setup: &Setup, deepens: bool) -> Result<Plan, PlanError> {
-        let shallow = self.dealt(setup)?;
+    fn perhaps_deeper(&self, plan: Plan, deepens: bool) -> Result<Plan, PlanError> {
         if deepens {
-            self.deepest(shallow)
+            self.deepest(plan)
         } else {
-            Ok(shallow)
+            Ok(plan)
         }
     }
 
@@ -295,6 +296,11 @@ impl Strategy {
     }
 }
 
+/// Whether no plan is faster by more than a two-thousandth.
+fn is_enough(plan: &Plan, bound: Nanos) -> bool {
+    plan.step.time.0 <= bound.0.saturating_add(bound.0 / 2000)
+}
+
 /// The least step that any plan of this setup could take: everything is retained, whatever the
 /// bytes. The budget in it is no one's.
 ///
@@ -313,10 +319,14 @@ pub fn unlimited(setup: &Setup) -> Result<Plan, PlanError> {
         deal: Deal::Balanced,
         second: None,
         proves: false,
-        deepens: true,
+        deepens: false,
         rivals: Vec::new(),
     };
-    all.plan(&setup)
+    let began = Instant::now();
+    let mut best = all.dealt(&setup).and_then(|plan| all.deepest(plan))?;
+    all.name.clone_into(&mut best.planner);
+    best.search = elapsed(began);
+    Ok(best)
 }
 
 /// How far forwards may run ahead on each stage: by one; as far as fills the forward bubbles of
