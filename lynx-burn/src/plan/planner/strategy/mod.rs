@@ -6,18 +6,21 @@
 //! origin can be compared by their simulated step. It is the simulator that decides between deals
 //! and between depths, because only it knows where a pipeline really waits.
 
-use std::time::{Duration, Instant};
+mod depth;
+mod known;
 
-use super::baselines::{AdaPipe, Block, Chen, FullByLayer, Greedy, RetainAll, Selective, Uniform};
-use super::heu::Heu;
-use super::milp::{Checkmate, Opt};
+use std::time::Instant;
+
 use super::outcome::{Outcome, Planner};
 use super::partition::Dealer;
 use super::plan::{Plan, Step, elapsed, micro_batch_time};
 use super::plan_policy::PlanError;
 use super::setup::Setup;
 use super::{DealError, evaluate};
-use crate::units::{Bytes, Nanos};
+use depth::{depths, is_enough};
+
+pub use depth::unlimited;
+pub use known::UnknownStrategy;
 
 /// How layers are dealt to stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,115 +48,7 @@ pub struct Strategy {
     rivals: Vec<Self>,
 }
 
-/// A name that no strategy has.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no strategy is named {name:?}; there are {}", known.join(", "))]
-pub struct UnknownStrategy {
-    name: String,
-    known: Vec<&'static str>,
-}
-
 impl Strategy {
-    /// Every strategy, the baselines first. Those that solve programs may take this long for a
-    /// stage.
-    pub fn all(limit: Duration) -> Vec<Self> {
-        let even = |name, about, planner| Self {
-            name,
-            about,
-            planner,
-            deal: Deal::Even,
-            second: None,
-            proves: false,
-            deepens: false,
-            rivals: Vec::new(),
-        };
-        let balanced = |name, about, planner| Self {
-            deal: Deal::Balanced,
-            ..even(name, about, planner)
-        };
-        let time_limit = limit;
-        let rivals = || {
-            vec![
-                balanced("adapipe", "", Box::new(AdaPipe)),
-                // It holds least: one input for many layers.
-                balanced("full-uniform", "", Box::<Uniform>::default()),
-            ]
-        };
-        vec![
-            even("none", "nothing is recomputed", Box::new(RetainAll)),
-            even(
-                "full-uniform",
-                "Megatron-LM, uniform: all layers, the best number at once, collectives repeated",
-                Box::<Uniform>::default(),
-            ),
-            even(
-                "full-block",
-                "Megatron-LM, block: the best number of layers, collectives repeated",
-                Box::<Block>::default(),
-            ),
-            even(
-                "full",
-                "every segment, collectives kept",
-                Box::new(FullByLayer),
-            ),
-            even(
-                "block",
-                "the best number of layers, collectives kept",
-                Box::new(Block { repeats: false }),
-            ),
-            even(
-                "selective",
-                "Megatron-LM, selective: the core of attention",
-                Box::<Selective>::default(),
-            ),
-            even("chen", "square root of the layers at once", Box::new(Chen)),
-            even("greedy", "least time per byte first", Box::new(Greedy)),
-            even(
-                "checkmate",
-                "least recompute without overlap, as an integer program",
-                Box::new(Checkmate { time_limit }),
-            ),
-            balanced(
-                "adapipe",
-                "least recompute without overlap, in the balance of the partition",
-                Box::new(AdaPipe),
-            ),
-            Self {
-                second: Some(Box::new(AdaPipe)),
-                deepens: true,
-                rivals: rivals(),
-                ..balanced("heu", "recompute in windows", Box::<Heu>::default())
-            },
-            Self {
-                second: Some(Box::new(Opt { time_limit })),
-                proves: true,
-                deepens: true,
-                rivals: rivals(),
-                ..balanced(
-                    "opt",
-                    "recompute in windows, every layer for itself, as an integer program",
-                    Box::<Heu>::default(),
-                )
-            },
-        ]
-    }
-
-    /// The strategy of this name.
-    ///
-    /// # Errors
-    ///
-    /// If there is none.
-    pub fn named(name: &str, limit: Duration) -> Result<Self, UnknownStrategy> {
-        let all = Self::all(limit);
-        let known = all.iter().map(|strategy| strategy.name).collect();
-        let mut all = all.into_iter();
-        all.find(|strategy| strategy.name == name)
-            .ok_or_else(|| UnknownStrategy {
-                name: name.to_owned(),
-                known,
-            })
-    }
-
     /// The same with or without forwards that run ahead where that pays.
     #[must_use]
     pub fn deepening(self, deepens: bool) -> Self {
@@ -296,59 +191,5 @@ impl Strategy {
     }
 }
 
-/// Whether no plan is faster by more than a two-thousandth.
-fn is_enough(plan: &Plan, bound: Nanos) -> bool {
-    plan.step.time.0 <= bound.0.saturating_add(bound.0 / 2000)
-}
-
-/// The least step that any plan of this setup could take: everything is retained, whatever the
-/// bytes. The budget in it is no one's.
-///
-/// # Errors
-///
-/// If the setup makes no sense.
-pub fn unlimited(setup: &Setup) -> Result<Plan, PlanError> {
-    let setup = Setup {
-        budget: Bytes(1 << 60),
-        ..setup.clone()
-    };
-    let all = Strategy {
-        name: "unlimited memory",
-        about: "nothing is recomputed, whatever the bytes",
-        planner: Box::new(RetainAll),
-        deal: Deal::Balanced,
-        second: None,
-        proves: false,
-        deepens: false,
-        rivals: Vec::new(),
-    };
-    let began = Instant::now();
-    let mut best = all.dealt(&setup).and_then(|plan| all.deepest(plan))?;
-    all.name.clone_into(&mut best.planner);
-    best.search = elapsed(began);
-    Ok(best)
-}
-
-/// How far forwards may run ahead on each stage: by one; as far as fills the forward bubbles of
-/// early stages; both.
-///
-/// Not on a stage that is alone or last. There one micro-batch is in flight, and a delayed backward
-/// would only give it forward windows: what they make anew is there beside what the other
-/// micro-batch holds of it, and that is more than retaining it with one in flight.
-fn depths(stages: usize) -> Vec<Vec<usize>> {
-    let behind = |stage: usize| stages - 1 - stage;
-    let mut all: Vec<Vec<usize>> = vec![
-        (0..stages).map(|stage| behind(stage).min(1)).collect(),
-        (0..stages).map(behind).collect(),
-        (0..stages)
-            .map(|stage| behind(stage) + behind(stage).min(1))
-            .collect(),
-    ];
-    all.retain(|extra| extra.iter().any(|&more| more > 0));
-    all.dedup();
-    all
-}
-
 #[cfg(test)]
-#[path = "strategy_tests.rs"]
 mod tests;
