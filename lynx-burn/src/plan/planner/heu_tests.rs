@@ -96,21 +96,33 @@ fn one_policy_is_as_good_as_the_best_of_all() {
         (5, 2),
         (6, 1),
         (8, 1),
+        (9, 1),
         (10, 0),
         (12, 0),
     ];
-    assert!(sweep(400, &sizes, false) >= 2000);
+    assert!(sweep(500, &sizes, false) >= 2500);
 }
 
 #[test]
 fn two_groups_are_as_good_as_the_best_of_all_pairs_and_sizes() {
-    let sizes = [(1, 7), (2, 5), (2, 4), (3, 1), (3, 2), (4, 0)];
-    assert!(sweep(400, &sizes, true) >= 2000);
+    let sizes = [
+        (1, 7),
+        (2, 7),
+        (2, 5),
+        (3, 1),
+        (3, 2),
+        (3, 3),
+        (4, 0),
+        (4, 1),
+        (5, 0),
+        (6, 0),
+    ];
+    assert!(sweep(420, &sizes, true) >= 2100);
 }
 
 #[test]
 fn long_layers_with_one_window_are_planned_as_well() {
-    assert!(sweep(8, &[(11, 1), (7, 2), (12, 0)], false) >= 40);
+    assert!(sweep(12, &[(11, 1), (7, 2), (12, 1)], false) >= 60);
 }
 
 #[test]
