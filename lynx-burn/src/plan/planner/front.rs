@@ -48,6 +48,9 @@ pub(super) fn front(space: &Space, limits: &Limits<'_>) -> Option<Front> {
             .map_or(&none, |next| &next.rest);
         let mut next = Skyline::new(most.len());
         for &own in &space.usable {
+            if limits.until.is_some_and(|until| Instant::now() > until) {
+                return None;
+            }
             for (tag, key) in beginnings.iter() {
                 let before = tag.last;
                 let added = step.key(before, own);

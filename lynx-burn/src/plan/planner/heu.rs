@@ -12,14 +12,15 @@ use super::choice::{SegmentChoice, StagePlan};
 use super::outcome::{Outcome, Planner};
 use super::pairs::{Best, Search};
 use super::problem::StageProblem;
+use crate::units::Nanos;
 
 /// Plans a stage with windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heu {
     /// Whether a stage may be divided into two groups of layers with choices of their own.
     pub two_groups: bool,
-    /// How long one stage may be thought about. Then the best plan so far is the answer, without
-    /// a proof that it is the best. `None` for as long as it takes.
+    /// How long one stage may be thought about. Then the best plan so far is the answer, with
+    /// a bound that is proven and not reached. `None` for as long as it takes.
     pub limit: Option<Duration>,
 }
 
@@ -52,8 +53,12 @@ impl Planner for Heu {
             };
         }
         let until = self.limit.and_then(|limit| began.checked_add(limit));
-        let (plan, exact) = solve(problem, self.two_groups, until);
-        Outcome::of(problem, plan, exact, began)
+        let (plan, proof) = solve(problem, self.two_groups, until);
+        let mut outcome = Outcome::of(problem, plan, proof == Proof::Optimal, began);
+        if let (Outcome::Feasible(found), Proof::Bound(bound)) = (&mut outcome, proof) {
+            found.bound = Some(Nanos(bound));
+        }
+        outcome
     }
 
     /// A plan for one layer less is made by leaving one out: no window is fuller then, and what
@@ -64,32 +69,45 @@ impl Planner for Heu {
 }
 
 /// How many beginnings the first search follows, and how many times as many each one after it.
-const FIRST_WIDTH: usize = 16;
+pub(super) const FIRST_WIDTH: usize = 16;
 const WIDER: usize = 8;
 
-/// The best plan within the budget or, if there is none, the thriftiest; whether that is sure.
+/// What is known of plans that were not found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// None is better.
+    Optimal,
+    /// None exposes less than this in a step.
+    Bound(u64),
+}
+
+/// The best plan within the budget or, if there is none, the thriftiest.
 pub(super) fn solve(
     problem: &StageProblem,
     two_groups: bool,
     until: Option<Instant>,
-) -> (StagePlan, bool) {
+) -> (StagePlan, Proof) {
     let search = Search::new(problem, (two_groups, true), until);
-    let (best, exact) = if search.floor() <= problem.budget.0 {
-        search_wider(&search, problem.budget.0)
+    let budget = problem.budget.0;
+    let (best, exact) = if search.floor() <= budget {
+        search_wider(&search, budget)
     } else {
         (None, true)
     };
     if let Some(best) = best {
-        return (search.write(&best), exact);
+        let proof = match exact {
+            true => Proof::Optimal,
+            false => Proof::Bound(search.bound(best.rank.0, budget)),
+        };
+        return (search.write(&best), proof);
     }
-    let (best, sure) = thriftiest(&search, problem, (two_groups, until));
     // Retaining all uses no window: it always is a plan.
     let all = || {
         let retain = vec![SegmentChoice::Retain; problem.segments.len()];
         StagePlan::uniform(problem.layers, retain)
     };
-    let plan = best.map_or_else(all, |best| search.write(&best));
-    (plan, exact && sure)
+    let plan = thriftiest(&search, problem, (two_groups, until));
+    (plan.unwrap_or_else(all), Proof::Bound(0))
 }
 
 /// Quick looks at few choices tell what need not be exceeded when looking at more. Most stages can
@@ -141,27 +159,28 @@ fn thriftiest(
     search: &Search<'_>,
     problem: &StageProblem,
     (two_groups, until): (bool, Option<Instant>),
-) -> (Option<Best>, bool) {
+) -> Option<StagePlan> {
     let narrow = Search::new(problem, (two_groups, false), until);
-    let (best, sure) = wider(&narrow, None);
+    let best = thrifty_wider(&narrow, None);
     // Recompute in a window holds no less than exposed recompute, but for one case: it can feed
     // the second half of a layer if no collective lies between the halves.
     let split = problem.split;
     let apart = split == problem.segments.len() || problem.segments[split - 1].collective.is_some();
-    if !sure || apart {
-        return (best, sure);
-    }
-    wider(search, best)
+    let best = match apart {
+        true => best,
+        false => thrifty_wider(search, best),
+    };
+    best.map(|best| search.write(&best))
 }
 
-fn wider(search: &Search<'_>, known: Option<Best>) -> (Option<Best>, bool) {
+fn thrifty_wider(search: &Search<'_>, known: Option<Best>) -> Option<Best> {
     let mut best = known;
     let mut width = FIRST_WIDTH;
     loop {
         let (better, sure) = search.thriftiest(width, best);
         best = better;
         if sure || search.is_late() {
-            return (best, sure);
+            return best;
         }
         width = width.saturating_mul(WIDER);
     }

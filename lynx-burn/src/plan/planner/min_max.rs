@@ -183,3 +183,7 @@ fn solve(
     counts.reverse();
     Some((value, counts))
 }
+
+#[cfg(test)]
+#[path = "min_max_tests.rs"]
+mod tests;

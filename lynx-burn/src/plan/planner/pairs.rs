@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::choice::{LayerGroup, StagePlan};
 use super::front::{Limits, front};
+use super::heu::FIRST_WIDTH;
 use super::prices::{Aim, Prices, prices};
 use super::problem::StageProblem;
 use super::space::{Guide, Space};
@@ -148,6 +149,16 @@ impl<'a> Search<'a> {
         known - prices.bound + summed * 1e-9 + 1.0
     }
 
+    /// What no plan within this peak exposes less than, one being known that exposes so much.
+    pub(super) fn bound(&self, exposed: u64, peak: u64) -> u64 {
+        if exposed == 0 {
+            return 0;
+        }
+        let prices = self.prices(exposed, peak);
+        let least = exposed as f64 - self.gap(&prices, exposed, peak);
+        (least.max(0.0) as u64).min(exposed)
+    }
+
     /// Whether a plan may exist that exposes no more than this and peaks no higher.
     pub(super) fn can_reach(&self, prices: &Prices, exposed: u64, peak: u64) -> bool {
         self.gap(prices, exposed, peak) >= 0.0
@@ -184,7 +195,8 @@ impl<'a> Search<'a> {
             bytes: peak.saturating_sub(others),
             width,
             guide: None,
-            until: self.until,
+            // The first look is short, and something has to be found.
+            until: self.until.filter(|_| width > FIRST_WIDTH),
         };
         let mut complete = true;
         let mut of = |space: &Space, guide: Option<&Guide>| {
@@ -232,7 +244,7 @@ impl<'a> Search<'a> {
             let rest = self.problem.layers - size;
             let base = self.sum.base();
             for first in fronts.first(size, rest) {
-                if self.is_late() {
+                if best.is_some() && self.is_late() {
                     return (best, false);
                 }
                 let exposed_first = first.label.get(Sum::Exposed) * size as u64;

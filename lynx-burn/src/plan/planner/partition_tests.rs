@@ -9,7 +9,8 @@ use crate::plan::planner::brute::Dice;
 use crate::plan::planner::choice::{LayerGroup, SegmentChoice, StagePlan};
 use crate::plan::planner::evaluate::evaluate;
 use crate::plan::planner::heu::Heu;
-use crate::plan::profile::{LayerKind, LayerRun, ModelProfile, SegmentProfile, WeightBytes};
+use crate::plan::planner::setup_error::StageSetupError;
+use crate::plan::profile::{Gpt, LayerKind, LayerRun, ModelProfile, SegmentProfile, WeightBytes};
 
 fn segment(name: &str, forward: u64, tape: u64, weights: u64) -> SegmentProfile {
     SegmentProfile {
@@ -104,6 +105,119 @@ fn the_exact_deal_is_as_good_as_the_best_of_all_deals() {
             }
             Err(other) => panic!("case {case}: {other}"),
         }
+    }
+}
+
+/// Two kinds in runs that alternate, the second one heavier.
+fn mixed(runs: &[usize]) -> ModelProfile {
+    let mut profile = model(
+        1,
+        segment("embedding", 90, 400, 50),
+        segment("head", 120, 900, 50),
+    );
+    let mut heavy = profile.kinds[0].clone();
+    heavy.name = "heavy".to_owned();
+    for segment in &mut heavy.segments {
+        segment.forward = Nanos(segment.forward.0 * 2);
+        segment.recompute = segment.forward;
+        segment.tape = Bytes(segment.tape.0 * 2);
+    }
+    profile.kinds.push(heavy);
+    let run = |(index, &count): (usize, &usize)| LayerRun {
+        kind: ["layer", "heavy"][index % 2].to_owned(),
+        count,
+    };
+    profile.layers = runs.iter().enumerate().map(run).collect();
+    profile
+}
+
+#[test]
+fn layers_of_several_kinds_are_dealt_as_well_as_any_deal_that_mixes_none() {
+    let cluster = cluster();
+    let (mut dealt, mut refused) = (0, 0);
+    for case in 0..60 {
+        let mut dice = Dice(case);
+        let runs: Vec<usize> = (0..1 + dice.below(3))
+            .map(|_| 1 + dice.below(4) as usize)
+            .collect();
+        let layers: usize = runs.iter().sum();
+        let profile = mixed(&runs);
+        let stages = 1 + dice.below(layers.min(5) as u64) as usize;
+        let mut setup = Setup::new(&profile, &cluster, stages, 1 + dice.below(8));
+        setup.budget = Bytes(2000 + dice.below(9000));
+        let heu = Heu::default();
+        let dealer = Dealer::new(&setup, &heu).unwrap();
+        let fits = |deal: &Vec<usize>| {
+            let badness = dealer.badness(deal).ok()?;
+            (badness.0 == 0).then_some((badness.1, badness.2))
+        };
+        let best = deals(layers, stages).iter().filter_map(fits).min();
+        match dealer.exact() {
+            Ok(found) => {
+                assert_eq!(fits(&found), best, "case {case}: {runs:?} {found:?}");
+                let greedy = dealer.greedy().unwrap();
+                assert!(fits(&greedy).is_none_or(|greedy| best <= Some(greedy)));
+                dealt += 1;
+            }
+            Err(error) => {
+                assert_eq!(best, None, "case {case}: {error}");
+                let mixes = matches!(error, DealError::Setup(StageSetupError::MixedKinds { .. }));
+                assert_eq!(mixes, stages < runs.len(), "case {case}: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(dealt >= 20 && refused >= 10, "{dealt} {refused}");
+}
+
+#[test]
+fn stages_that_would_mix_kinds_are_refused_by_name() {
+    let cluster = cluster();
+    let profile = mixed(&[2, 3]);
+    let setup = Setup::new(&profile, &cluster, 1, 4);
+    let error = Dealer::new(&setup, &Heu::default())
+        .unwrap()
+        .exact()
+        .unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("\"layer\" and \"heavy\""), "{text}");
+    assert!(text.contains("mixed kinds are not planned yet"), "{text}");
+}
+
+#[test]
+fn any_number_of_threads_finds_the_same_deal_and_plans() {
+    let cluster: Cluster = "a100-40-pcie".parse().unwrap();
+    let mut gpt = Gpt::new("7b".parse().unwrap());
+    (gpt.tensor_parallel, gpt.micro_batch) = (4, 8);
+    let profile = gpt.profile(&cluster.device).unwrap();
+    let setup = Setup::new(&profile, &cluster, 8, 16);
+    // No limit: it would depend on how fast the threads are.
+    let heu = Heu {
+        limit: None,
+        ..Heu::default()
+    };
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let find = || {
+            let dealer = Dealer::new(&setup, &heu).unwrap();
+            let deal = dealer.exact().unwrap();
+            let stages = dealer.stages(&deal).unwrap().into_iter().map(|stage| {
+                let found = stage.outcome.feasible().unwrap().clone();
+                (
+                    found.plan,
+                    found.cost,
+                    found.bound,
+                    stage.steady,
+                    stage.ramp,
+                )
+            });
+            (stages.collect::<Vec<_>>(), dealer.greedy().unwrap(), deal)
+        };
+        pool.build().unwrap().install(find)
+    };
+    let one = with(1);
+    for threads in [2, 5, 16] {
+        assert_eq!(with(threads), one, "{threads} threads");
     }
 }
 

@@ -217,3 +217,7 @@ fn rows(stage: &StageSum<'_>, aim: Aim) -> Vec<Row> {
     });
     rows
 }
+
+#[cfg(test)]
+#[path = "prices_tests.rs"]
+mod tests;

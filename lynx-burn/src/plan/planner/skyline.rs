@@ -3,7 +3,7 @@
 //! The numbers of all vectors lie one after the other, because there are many and comparing them
 //! is nearly all that a search does. What they mean is for `front` to say.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::space::pair;
 
@@ -70,6 +70,11 @@ impl Skyline {
     /// whether to go on from one never adds more than from another. `None` if there was no time.
     pub(super) fn undominated(&self, covers: &[bool], until: Option<Instant>) -> Option<Self> {
         let mut order: Vec<usize> = (0..self.tags.len()).collect();
+        // Sorting cannot be broken off: about a microsecond each.
+        let sorting = Duration::from_micros(order.len() as u64);
+        if until.is_some_and(|until| Instant::now() + sorting > until) {
+            return None;
+        }
         // Sorted by all numbers: one can only be superfluous because of one before it.
         order.sort_unstable_by(|&a, &b| self.key(a).cmp(self.key(b)));
         let mut kept: Vec<usize> = Vec::new();
