@@ -33,6 +33,7 @@ mod space;
 mod stage_sum;
 mod strategy;
 mod sums;
+mod tight;
 
 pub use choice::{LayerGroup, ParseChoiceError, Replay, SegmentChoice, StagePlan};
 pub use deal_error::DealError;
@@ -48,6 +49,7 @@ pub use problem::{Ends, SegmentCost, StageProblem, Windows};
 pub use setup::Setup;
 pub use setup_error::StageSetupError;
 pub use strategy::{Strategy, UnknownStrategy, unlimited};
+pub use tight::Tight;
 
 #[cfg(test)]
 mod brute;

@@ -8,6 +8,7 @@ use crate::plan::planner::baselines::{
 };
 use crate::plan::planner::heu::Heu;
 use crate::plan::planner::milp::{Checkmate, Opt};
+use crate::plan::planner::tight::Tight;
 
 /// A name that no strategy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,8 +40,8 @@ impl Strategy {
         let rivals = || {
             vec![
                 balanced("adapipe", "", Box::new(AdaPipe)),
-                // It holds least: one input for many layers.
-                balanced("full-uniform", "", Box::<Uniform>::default()),
+                // It fits wherever anything does.
+                balanced("tight", "", Box::<Tight>::default()),
             ]
         };
         vec![
