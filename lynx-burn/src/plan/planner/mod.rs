@@ -30,6 +30,7 @@ mod setup_error;
 pub(in crate::plan) mod setup_windows;
 mod skyline;
 mod space;
+mod stage_search;
 mod stage_sum;
 mod strategy;
 mod sums;
