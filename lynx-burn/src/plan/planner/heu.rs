@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use super::choice::{SegmentChoice, StagePlan};
 use super::outcome::{Outcome, Planner};
-use super::pairs::{Best, Search};
+
 use super::problem::StageProblem;
+use super::stage_search::{Best, FIRST_WIDTH, StageSearch};
 use crate::units::Nanos;
 
 /// Plans a stage with windows.
@@ -68,8 +69,7 @@ impl Planner for Heu {
     }
 }
 
-/// How many beginnings the first search follows, and how many times as many each one after it.
-pub(super) const FIRST_WIDTH: usize = 16;
+/// How many times as many beginnings each look follows as the one before it.
 const WIDER: usize = 8;
 
 /// What is known of plans that were not found.
@@ -87,7 +87,7 @@ pub(super) fn solve(
     two_groups: bool,
     until: Option<Instant>,
 ) -> (StagePlan, Proof) {
-    let search = Search::new(problem, (two_groups, true), until);
+    let search = StageSearch::new(problem, (two_groups, true), until);
     let budget = problem.budget.0;
     let (best, exact) = if search.floor() <= budget {
         search_wider(&search, budget)
@@ -112,7 +112,7 @@ pub(super) fn solve(
 
 /// Quick looks at few choices tell what need not be exceeded when looking at more. Most stages can
 /// hide all recompute: plans that expose nothing are fewer, so they are looked for by themselves.
-fn search_wider(search: &Search<'_>, budget: u64) -> (Option<Best>, bool) {
+fn search_wider(search: &StageSearch<'_>, budget: u64) -> (Option<Best>, bool) {
     let mut best: Option<Best> = None;
     let mut hidden = search.prices(0, budget);
     let mut exposed = None;
@@ -156,11 +156,11 @@ fn search_wider(search: &Search<'_>, budget: u64) -> (Option<Best>, bool) {
 
 /// The plan that holds least.
 fn thriftiest(
-    search: &Search<'_>,
+    search: &StageSearch<'_>,
     problem: &StageProblem,
     (two_groups, until): (bool, Option<Instant>),
 ) -> Option<StagePlan> {
-    let narrow = Search::new(problem, (two_groups, false), until);
+    let narrow = StageSearch::new(problem, (two_groups, false), until);
     let best = thrifty_wider(&narrow, None);
     // Recompute in a window holds no less than exposed recompute, but for one case: it can feed
     // the second half of a layer if no collective lies between the halves.
@@ -173,7 +173,7 @@ fn thriftiest(
     best.map(|best| search.write(&best))
 }
 
-fn thrifty_wider(search: &Search<'_>, known: Option<Best>) -> Option<Best> {
+fn thrifty_wider(search: &StageSearch<'_>, known: Option<Best>) -> Option<Best> {
     let mut best = known;
     let mut width = FIRST_WIDTH;
     loop {

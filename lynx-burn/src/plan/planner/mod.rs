@@ -6,6 +6,7 @@
 //! 2406.08756): recompute is moved into time in which the stage waits. The formulation is ours,
 //! and it knows nothing of single messages and instants: the simulator does.
 
+mod answers;
 pub mod baselines;
 mod choice;
 mod deal_costs;
@@ -30,6 +31,7 @@ mod setup_error;
 pub(in crate::plan) mod setup_windows;
 mod skyline;
 mod space;
+mod stage_search;
 mod stage_sum;
 mod strategy;
 mod sums;

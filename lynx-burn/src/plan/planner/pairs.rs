@@ -3,24 +3,9 @@
 //! Sorted so that a search can stop early. What is looked for, and within which limits, is for
 //! `heu` to say.
 
-use std::time::Instant;
-
-use super::choice::{LayerGroup, StagePlan};
-use super::front::{Limits, front};
-use super::heu::FIRST_WIDTH;
-use super::prices::{Aim, Prices, prices};
-use super::problem::StageProblem;
-use super::space::{Guide, Space};
+use super::stage_search::{Best, StageSearch};
 use super::stage_sum::{Rank, StageSum};
 use super::sums::{Label, Sum};
-
-/// A pair and what it costs.
-#[derive(Clone, Copy)]
-pub(super) struct Best {
-    pub(super) rank: Rank,
-    /// Layers of the first group, its label, and the second group's.
-    pair: (usize, Label, Label),
-}
 
 /// A label, the bytes of one such layer and the least of all labels up to here, and what a peak
 /// has beside the layers' bytes if the last layers are like this.
@@ -33,30 +18,21 @@ struct Entry {
 
 /// Labels for some group; none where no group needs them.
 #[derive(Default)]
-struct Sorted {
+pub(super) struct Sorted {
     entries: Vec<Entry>,
 }
 
+/// The labels for all groups.
 pub(super) struct Fronts {
-    any: Sorted,
+    pub(super) any: Sorted,
     /// For a last group of one layer.
-    alone: Sorted,
+    pub(super) alone: Sorted,
     /// Whether no label is missing that matters.
     pub(super) complete: bool,
 }
 
-pub(super) struct Search<'a> {
-    problem: &'a StageProblem,
-    two_groups: bool,
-    sum: StageSum<'a>,
-    any: Space,
-    alone: Space,
-    /// When to give up.
-    until: Option<Instant>,
-}
-
 impl Sorted {
-    fn new(
+    pub(super) fn new(
         labels: Vec<Label>,
         sum: &StageSum<'_>,
         key: impl Fn(&Label, u64) -> (u64, u64),
@@ -104,123 +80,7 @@ impl Fronts {
     }
 }
 
-impl<'a> Search<'a> {
-    pub(super) fn new(
-        problem: &'a StageProblem,
-        (two_groups, windows): (bool, bool),
-        until: Option<Instant>,
-    ) -> Self {
-        let sum = StageSum::new(problem);
-        Self {
-            problem,
-            two_groups,
-            any: Space::new(&sum, false, windows),
-            alone: Space::new(&sum, true, windows),
-            sum,
-            until,
-        }
-    }
-
-    /// The least peak that is not impossible at first sight.
-    pub(super) fn floor(&self) -> u64 {
-        let layers = self.any.least_bytes() * self.problem.layers as u64;
-        self.sum.base() + self.sum.least_tail() + layers
-    }
-
-    /// Prices for plans that are to be better than one that exposes so much within this peak.
-    pub(super) fn prices(&self, exposed: u64, peak: u64) -> Prices {
-        let bytes = peak.saturating_sub(self.sum.base() + self.sum.least_tail());
-        let (aim, known) = match exposed {
-            0 => (Aim::Bytes, bytes),
-            _ => (Aim::Time { bytes }, exposed),
-        };
-        prices(&self.sum, (&self.any, &self.alone), aim, known as f64)
-    }
-
-    /// How much dearer than the cheapest a layer of a plan can be that is no worse than known.
-    pub(super) fn gap(&self, prices: &Prices, exposed: u64, peak: u64) -> f64 {
-        let known = match exposed {
-            0 => peak.saturating_sub(self.sum.base() + self.sum.least_tail()),
-            _ => exposed,
-        };
-        // Sums of floating-point numbers are not exact.
-        let known = known as f64;
-        let summed = known + self.problem.layers as f64 * prices.any.least.max(prices.alone.least);
-        known - prices.bound + summed * 1e-9 + 1.0
-    }
-
-    /// What no plan within this peak exposes less than, one being known that exposes so much.
-    pub(super) fn bound(&self, exposed: u64, peak: u64) -> u64 {
-        if exposed == 0 {
-            return 0;
-        }
-        let prices = self.prices(exposed, peak);
-        let least = exposed as f64 - self.gap(&prices, exposed, peak);
-        (least.max(0.0) as u64).min(exposed)
-    }
-
-    /// Whether a plan may exist that exposes no more than this and peaks no higher.
-    pub(super) fn can_reach(&self, prices: &Prices, exposed: u64, peak: u64) -> bool {
-        self.gap(prices, exposed, peak) >= 0.0
-    }
-
-    /// Looks for better plans than the known one among those that expose no more than this and
-    /// peak no higher. Also tells whether there is none that is better still, and whether there
-    /// was no time.
-    pub(super) fn pass(
-        &self,
-        (exposed, peak): (u64, u64),
-        width: usize,
-        prices: (&Prices, f64),
-        known: Option<Best>,
-    ) -> (Option<Best>, bool, bool) {
-        let by_time = |label: &Label, bytes| (label.get(Sum::Exposed), bytes);
-        let Some(fronts) = self.sorted_fronts((exposed, peak), width, Some(prices), by_time) else {
-            return (known, false, true);
-        };
-        let (best, done) = self.best(&fronts, known);
-        (best, fronts.complete && done, !done)
-    }
-
-    fn sorted_fronts(
-        &self,
-        (exposed, peak): (u64, u64),
-        width: usize,
-        prices: Option<(&Prices, f64)>,
-        key: impl Fn(&Label, u64) -> (u64, u64),
-    ) -> Option<Fronts> {
-        let others = self.floor() - self.any.least_bytes();
-        let limits = Limits {
-            exposed,
-            bytes: peak.saturating_sub(others),
-            width,
-            guide: None,
-            // The first look is short, and something has to be found.
-            until: self.until.filter(|_| width > FIRST_WIDTH),
-        };
-        let mut complete = true;
-        let mut of = |space: &Space, guide: Option<&Guide>| {
-            let guide = guide.and_then(|guide| Some((guide, prices?.1)));
-            let found = front(space, &Limits { guide, ..limits })?;
-            complete &= found.complete;
-            Some(Sorted::new(found.labels, &self.sum, &key))
-        };
-        let any = match self.problem.layers {
-            1 => Sorted::default(),
-            _ => of(&self.any, prices.map(|(p, _)| &p.any))?,
-        };
-        let alone = if self.two_groups || self.problem.layers == 1 {
-            of(&self.alone, prices.map(|(p, _)| &p.alone))?
-        } else {
-            Sorted::default()
-        };
-        Some(Fronts {
-            any,
-            alone,
-            complete,
-        })
-    }
-
+impl StageSearch<'_> {
     /// The sizes of the first group that are tried; zero means that there is only one.
     fn sizes(&self) -> impl Iterator<Item = usize> + use<> {
         let end = if self.two_groups {
@@ -231,13 +91,9 @@ impl<'a> Search<'a> {
         0..end
     }
 
-    pub(super) fn is_late(&self) -> bool {
-        self.until.is_some_and(|until| Instant::now() > until)
-    }
-
     /// The best pair within the budget, or the known one if none is better; whether there was
     /// time to look at all.
-    fn best(&self, fronts: &Fronts, known: Option<Best>) -> (Option<Best>, bool) {
+    pub(super) fn best(&self, fronts: &Fronts, known: Option<Best>) -> (Option<Best>, bool) {
         let mut best = known;
         let budget = self.problem.budget.0;
         for size in self.sizes() {
@@ -317,18 +173,5 @@ impl<'a> Search<'a> {
             }
         }
         (best, fronts.complete)
-    }
-
-    pub(super) fn write(&self, best: &Best) -> StagePlan {
-        let (size, first, second) = best.pair;
-        let segments = self.problem.segments.len();
-        let rest = self.problem.layers - size;
-        let (first, second) = (first.choices(segments), second.choices(segments));
-        if size == 0 || first == second {
-            return StagePlan::uniform(self.problem.layers, second);
-        }
-        StagePlan {
-            groups: vec![LayerGroup::new(size, first), LayerGroup::new(rest, second)],
-        }
     }
 }

@@ -7,11 +7,8 @@
 //! is taken to last `(m - 1)` times the slowest stage, once through all, and the transfers in
 //! between; the simulator knows better. What is balanced is the slowest stage, then the sum.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use rayon::prelude::*;
-
+use super::answers::Answers;
+pub use super::answers::StageOutcome;
 use super::deal_costs::{Parameters, Plain, Times};
 use super::deal_error::DealError;
 use super::min_max::{Layers, Range, min_max};
@@ -19,27 +16,12 @@ use super::outcome::{Change, Outcome, Planner};
 use super::setup::Setup;
 use crate::units::{Bytes, Nanos};
 
-/// A stage's answer and times, for one micro-batch.
-#[derive(Clone, Debug)]
-pub struct StageOutcome {
-    /// The planner's answer.
-    pub outcome: Outcome,
-    /// Forward, backward and exposed recompute in the steady part.
-    pub steady: Nanos,
-    /// The same when the pipeline fills and drains.
-    pub ramp: Nanos,
-}
-
 /// Deals layers to stages.
 pub struct Dealer<'a> {
     setup: &'a Setup,
-    planner: &'a dyn Planner,
     layers: Layers,
-    known: Mutex<Known>,
+    answers: Answers<'a>,
 }
-
-/// Answers by stage and layers: those of one kind cost the same wherever they are.
-type Known = HashMap<(usize, Range), Result<StageOutcome, DealError>>;
 
 impl<'a> Dealer<'a> {
     /// A dealer with a planner inside.
@@ -62,9 +44,8 @@ impl<'a> Dealer<'a> {
         let kinds: Vec<usize> = kinds.collect();
         Ok(Self {
             setup,
-            planner,
             layers: Layers::new(&kinds),
-            known: Mutex::default(),
+            answers: Answers::new(setup, planner),
         })
     }
 
@@ -223,18 +204,7 @@ impl<'a> Dealer<'a> {
 
     /// The same for single stages.
     pub(super) fn ask_for(&self, stages: &[(usize, Range)]) {
-        let mut wanted = stages.to_vec();
-        wanted.sort_unstable();
-        wanted.dedup();
-        wanted.retain(|key| !self.known().contains_key(key));
-        let find = |&key: &(usize, Range)| Some((key, self.find(key.0, self.start_of(key.1)?)));
-        let found: Vec<_> = wanted.par_iter().filter_map(find).collect();
-        self.known().extend(found);
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        // Only whole answers are ever written.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.answers.ask(stages, |range| self.start_of(range));
     }
 
     /// Some layers of the model that are like this.
@@ -243,9 +213,9 @@ impl<'a> Dealer<'a> {
         Some(start..start + range.1)
     }
 
-    /// What is known of a stage with such layers, and what it would be asked for.
+    /// What is known of a stage with such layers.
     pub(super) fn answer(&self, stage: usize, range: Range) -> Option<StageOutcome> {
-        self.known().get(&(stage, range))?.clone().ok()
+        self.answers.get(stage, range)?.ok()
     }
 
     pub(super) fn setup(&self) -> &Setup {
@@ -253,7 +223,7 @@ impl<'a> Dealer<'a> {
     }
 
     pub(super) fn planner(&self) -> &dyn Planner {
-        self.planner
+        self.answers.planner
     }
 
     fn stage(
@@ -261,39 +231,12 @@ impl<'a> Dealer<'a> {
         stage: usize,
         layers: std::ops::Range<usize>,
     ) -> Result<StageOutcome, DealError> {
-        let Some(range) = self.layers.range(layers.start, layers.len()) else {
-            // The setup knows why not.
-            return self.find(stage, layers);
-        };
-        if let Some(known) = self.known().get(&(stage, range)) {
-            return known.clone();
+        let range = self.layers.range(layers.start, layers.len());
+        match range.and_then(|range| self.answers.get(stage, range)) {
+            Some(known) => known,
+            // If they are of several kinds, the setup says so.
+            None => self.answers.find(stage, layers),
         }
-        let found = self.find(stage, layers);
-        self.known().insert((stage, range), found.clone());
-        found
-    }
-
-    fn find(
-        &self,
-        stage: usize,
-        layers: std::ops::Range<usize>,
-    ) -> Result<StageOutcome, DealError> {
-        let problem = self.setup.problem(stage, layers)?;
-        let outcome = self.planner.plan(&problem);
-        let plain = problem.forward.saturating_add(problem.backward);
-        let (steady, ramp) = match outcome.feasible() {
-            Some(found) if problem.steady == 0 => {
-                (found.cost.cool_down_exposed, found.cost.cool_down_exposed)
-            }
-            Some(found) if problem.cool_down == 0 => (found.cost.exposed, found.cost.exposed),
-            Some(found) => (found.cost.exposed, found.cost.cool_down_exposed),
-            None => (Nanos::ZERO, Nanos::ZERO),
-        };
-        Ok(StageOutcome {
-            outcome,
-            steady: plain.saturating_add(steady),
-            ramp: plain.saturating_add(ramp),
-        })
     }
 }
 

@@ -1,9 +1,8 @@
 //! Bounds against every plan of small stages.
 
-use super::*;
 use crate::plan::planner::brute::{Dice, all_plans, problem};
 use crate::plan::planner::evaluate::Cost;
-use crate::plan::planner::pairs::Search;
+use crate::plan::planner::stage_search::StageSearch;
 
 #[test]
 fn no_plan_is_below_a_bound_and_bounds_are_often_reached() {
@@ -17,7 +16,7 @@ fn no_plan_is_below_a_bound_and_bounds_are_often_reached() {
         for _ in 0..3 {
             let some = dice.below(plans.len() as u64) as usize;
             problem.budget = plans[some].1.peak;
-            let search = Search::new(&problem, (true, true), None);
+            let search = StageSearch::new(&problem, (true, true), None);
             let fitting = plans.iter().filter(|(_, cost)| cost.peak <= problem.budget);
             let exposed = fitting.map(|(_, cost)| cost.exposed_step(&problem)).min();
             let exposed = u64::try_from(exposed.unwrap()).unwrap();
