@@ -31,19 +31,23 @@ pub use runtime::boundary::{Boundary, Constant, TensorMap};
 #[cfg(feature = "runtime")]
 pub use runtime::chain::{Chain, Context, Mode};
 #[cfg(feature = "runtime")]
+pub use runtime::comm::speed::{LinkSpeed, ParseLinkSpeedError};
+#[cfg(feature = "runtime")]
 pub use runtime::exec::error::{Cause, StageFailure};
 #[cfg(feature = "runtime")]
-pub use runtime::exec::observer::{ActionSpan, Observer};
+pub use runtime::exec::observer::{
+    ActionSpan, MessageSpan, Observer, RecomputeSpan, RunStart, WaitSpan,
+};
 #[cfg(feature = "runtime")]
 pub use runtime::exec::position::{Pass, Place};
 #[cfg(feature = "runtime")]
-pub use runtime::stage::{StageError, StageReport};
+pub use runtime::stage::{StageError, StageReport, StageTimes};
 #[cfg(feature = "runtime")]
 pub use runtime::tape::GradientMismatch;
 #[cfg(feature = "runtime")]
 pub use runtime::trainer::{
-    BackwardReport, BuildError, MicroBatch, NonFinite, Split, StepReport, TrainError, Trainer,
-    TrainerBuilder, UpdateReport,
+    BackwardReport, BuildError, MicroBatch, NonFinite, Overlap, Split, StepReport, TrainError,
+    Trainer, TrainerBuilder, UpdateReport,
 };
 #[cfg(feature = "runtime")]
 pub use runtime::{measure, memory, nn, ops};

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::error::{Cause, StageFailure};
-use super::mailbox::StopSignal;
 use super::position::{Activity, Position};
 use crate::ids::StageId;
 use crate::runtime::chain::Chain;
+use crate::runtime::comm::mailbox::StopSignal;
 use crate::runtime::stage::Stage;
 
 /// How often the crew looks whether somebody is stuck.
