@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
+use lynx_burn::LinkSpeed;
 use lynx_burn::plan::policy::Policy;
 use lynx_burn::plan::schedule::Kind;
 use serde::Serialize;
@@ -109,6 +110,9 @@ pub struct PipelineArgs {
     /// embed, then for each layer qkv, attention, projection, mlp-in and mlp-out, then head
     #[arg(long, default_value_t = Policy::RecomputeAll)]
     pub policy: Policy,
+    /// Bandwidth and latency of the links between stages, emulated: 1GB/s,50us [default: none]
+    #[arg(long, value_name = "SPEED")]
+    pub link: Option<LinkSpeed>,
     /// One device for all stages, or one for each: flex, wgpu, cuda:0
     #[arg(
         long,
@@ -218,6 +222,7 @@ mod tests {
             ("--policy sometimes", "sometimes"),
             ("--policy every:0", "every:0"),
             ("--schedule zigzag", "zigzag"),
+            ("--link 1GB,50us", "--link"),
             ("--device abacus", "abacus"),
             ("--log-every 0", "--log-every"),
             ("--depth 3", "--depth"),

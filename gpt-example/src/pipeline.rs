@@ -23,6 +23,9 @@ pub fn build(args: &TrainArgs, devices: &[Device]) -> Result<Trainer<Gpt>, RunEr
         .schedule(args.pipeline.schedule)
         .devices(devices.iter().cloned())
         .seed(training.seed);
+    if let Some(speed) = args.pipeline.link {
+        builder = builder.link(speed);
+    }
     if training.clip > 0.0 {
         builder = builder.clip_norm(training.clip);
     }

@@ -17,7 +17,8 @@
 //! are features (`flex`, `wgpu`, `cuda`, `remote`), and none is a default.
 //!
 //! After the idea of Lynx (arXiv 2406.08756). [`plan::planner`] chooses what to recompute and where,
-//! and [`plan::sim`] times it; the runtime does not overlap recomputation with communication yet.
+//! and [`plan::sim`] times it; the runtime recomputes while a stage waits for a neighbour
+//! ([`Overlap`]), and a [`Recorder`] shows it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod ids;
@@ -40,6 +41,8 @@ pub use runtime::exec::observer::{
 };
 #[cfg(feature = "runtime")]
 pub use runtime::exec::position::{Pass, Place};
+#[cfg(feature = "runtime")]
+pub use runtime::recorder::{Recorded, Recorder};
 #[cfg(feature = "runtime")]
 pub use runtime::stage::{StageError, StageReport, StageTimes};
 #[cfg(feature = "runtime")]

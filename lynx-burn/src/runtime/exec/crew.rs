@@ -196,12 +196,14 @@ impl<C: Chain> Crew<C> {
         stuck.sort_by_key(|&(activity, time, _)| {
             (activity == Activity::Waiting, std::cmp::Reverse(time))
         });
-        // Somebody who waits may wait for a stage that is not late yet.
-        let computing = missing.iter().any(|&stage| {
-            matches!(self.positions[stage].activity(), (Activity::Busy, time) if time <= self.stall)
+        // Somebody who waits may wait for a stage that is not late yet: one that computes, or one
+        // that went on to its next action just now.
+        let moving = missing.iter().any(|&stage| {
+            let (activity, time) = self.positions[stage].activity();
+            activity != Activity::Idle && time <= self.stall
         });
         let &(activity, time, stage) = stuck.first()?;
-        if activity == Activity::Waiting && computing {
+        if activity == Activity::Waiting && moving {
             return None;
         }
         Some(StageFailure {

@@ -203,7 +203,7 @@ impl TrainerBuilder {
         self
     }
 
-    /// How long a stage may stay inside one segment, or wait for a neighbour that does not compute
+    /// How long a stage may stay inside one segment, or wait for neighbours that do not go on
     /// either, before it counts as stuck. Default: ten minutes.
     #[must_use]
     pub fn stall_timeout(mut self, time: Duration) -> Self {
