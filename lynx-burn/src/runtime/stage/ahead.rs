@@ -108,7 +108,8 @@ impl<C: Chain> Stage<C> {
             Ahead::Opportunistic(Some(budget)) => {
                 let size = self.sizes.get(&(group.start, flight.size()));
                 let forwards = i64::try_from(next.forwards).unwrap_or(i64::MAX);
-                let growth = self.forward_growth.saturating_mul(forwards);
+                let growth = self.forward_growth.0.max(self.forward_growth.1);
+                let growth = growth.saturating_mul(forwards);
                 let budget = i64::try_from(budget.0).unwrap_or(i64::MAX);
                 let fits = |size: i64| {
                     let then = self.ledger.current().0 as i64;

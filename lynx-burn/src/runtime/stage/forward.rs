@@ -66,7 +66,7 @@ impl<C: Chain> Stage<C> {
             self.ledger.book(micro_batch, sent);
             flight.release_from_last(sent);
         }
-        self.forward_growth = self.forward_growth.max(self.ledger.watched_growth());
+        self.forward_growth.1 = self.forward_growth.1.max(self.ledger.watched_growth());
         flight.set_target(target);
         self.flights.insert(micro_batch, flight);
         Ok(output)

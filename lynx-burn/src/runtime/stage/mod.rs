@@ -65,8 +65,9 @@ pub(crate) struct Stage<C: Chain> {
     /// What may be recomputed while the stage waits.
     ahead: Ahead,
     sizes: Sizes,
-    /// The most bytes that a forward has ever added to the ledger, for a moment or to stay.
-    forward_growth: i64,
+    /// The most bytes that a forward added to the ledger, for a moment or to stay, in the run before
+    /// and in this one. (A thread's very first forward also fills caches.)
+    forward_growth: (i64, i64),
     position: Arc<Position>,
 }
 
@@ -118,7 +119,7 @@ impl<C: Chain> Stage<C> {
             rebuildings: Vec::new(),
             ahead: parts.ahead,
             sizes: Sizes::new(),
-            forward_growth: 0,
+            forward_growth: (0, 0),
             position: parts.position,
             module: parts.module,
         }
@@ -143,6 +144,9 @@ impl<C: Chain> Stage<C> {
         self.ledger.reset_peak();
         self.recomputed.fill(0);
         self.rebuildings.clear();
+        if self.forward_growth.1 > 0 {
+            self.forward_growth = (self.forward_growth.1, 0);
+        }
     }
 
     pub(crate) fn report(&self, times: StageTimes) -> StageReport {
