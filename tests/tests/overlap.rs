@@ -414,12 +414,27 @@ fn a_plan_is_obeyed_to_the_segment_and_the_cool_down() {
             let first = 5 - (3 - span.stage.0);
             assert!(span.micro_batch.0 >= first, "{span:?}");
         }
-        // A group of two segments of which one may not be.
-        let mut one_of_two = per_segment(&partition, || Advance::Always);
-        one_of_two[0][1] = Advance::Never;
-        let found = run(one_of_two);
-        assert!(found.iter().all(|span| span.stage.0 != 0), "{found:?}");
-        assert!(!found.is_empty());
+        // Groups of two segments of which one may not be: the first may be by itself, the second
+        // not without it.
+        for (own, expected) in [(0, vec![(0, 1)]), (1, vec![])] {
+            let mut one_of_two = per_segment(&partition, || Advance::Always);
+            one_of_two[0] = vec![Advance::Never; 2];
+            one_of_two[0][own] = Advance::Always;
+            let found = run(one_of_two);
+            let mut of_first: Vec<_> = found
+                .iter()
+                .filter(|span| span.stage.0 == 0)
+                .map(|span| (span.segments.start, span.segments.end))
+                .collect();
+            of_first.dedup();
+            assert_eq!(of_first, expected);
+            let whole = found.iter().filter(|span| span.stage.0 > 0);
+            assert!(whole.clone().count() > 0);
+            assert!(
+                whole.clone().all(|span| span.segments.len() == 2),
+                "{found:?}"
+            );
+        }
     });
 }
 

@@ -96,11 +96,11 @@ impl<C: Chain> Waiting<'_, C> {
         let Some(next) = self.next else {
             return Ok(false);
         };
-        let Some(place) = self.stage.find_ahead(&next) else {
+        let Some(found) = self.stage.find_ahead(&next) else {
             return Ok(false);
         };
         let before = self.position.works();
-        self.stage.recompute_ahead(next.micro_batch, place)?;
+        self.stage.recompute_ahead(found)?;
         self.position.goes_back_to(before);
         Ok(true)
     }

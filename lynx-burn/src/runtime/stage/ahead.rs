@@ -41,9 +41,20 @@ pub(crate) struct Upcoming {
     pub(crate) forwards: usize,
 }
 
+/// Where work for a backward is found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    micro_batch: MicroBatchId,
+    /// The run's, in the flight.
+    place: usize,
+    /// How many of its pieces may be recomputed.
+    pieces: usize,
+}
+
 /// What to do about one run.
 enum Verdict {
-    Rebuild,
+    /// So many of its pieces.
+    Rebuild(usize),
     PassOver,
     Stop,
 }
@@ -54,32 +65,35 @@ impl<C: Chain> Stage<C> {
         !matches!(self.ahead, Ahead::Never)
     }
 
-    /// Recomputes the run at a place that [`find_ahead`](Self::find_ahead) has found.
-    pub(crate) fn recompute_ahead(
-        &mut self,
-        micro_batch: MicroBatchId,
-        place: usize,
-    ) -> Result<(), StageError> {
+    /// Recomputes what [`find_ahead`](Self::find_ahead) has found.
+    pub(crate) fn recompute_ahead(&mut self, found: Found) -> Result<(), StageError> {
+        let micro_batch = found.micro_batch;
         let nothing = StageError::NothingKept { micro_batch };
         let flight = self.flights.remove(&micro_batch);
         let mut flight = flight.ok_or_else(|| nothing.clone())?;
-        let skipped = flight.take_skipped(place).ok_or(nothing)?;
-        let rebuilt = self.rebuild(micro_batch, flight.size(), skipped, flight.target());
-        let (tapes, taken) = rebuilt?;
-        flight.put_rebuilt(place, tapes, taken);
+        let skipped = flight.take_skipped(found.place).ok_or(nothing)?;
+        let work = (skipped, found.pieces);
+        let rebuilt = self.rebuild(micro_batch, flight.size(), work, flight.target())?;
+        flight.put_rebuilt(found.place, rebuilt);
         self.flights.insert(micro_batch, flight);
         Ok(())
     }
 
-    /// The place of the run to recompute next; nothing if there is none that may be.
-    pub(crate) fn find_ahead(&self, next: &Upcoming) -> Option<usize> {
+    /// What to recompute next; nothing if there is nothing that may be.
+    pub(crate) fn find_ahead(&self, next: &Upcoming) -> Option<Found> {
         let flight = self.flights.get(&next.micro_batch)?;
-        for (place, held) in flight.from_the_last() {
+        for (place, held) in flight.last_to_first() {
             match held {
                 Held::Tape { .. } | Held::Rebuilt { .. } => {}
                 Held::Nothing => return None,
                 Held::Input(skipped) => match self.judge(next, flight, &skipped.group) {
-                    Verdict::Rebuild => return Some(place),
+                    Verdict::Rebuild(pieces) => {
+                        return Some(Found {
+                            micro_batch: next.micro_batch,
+                            place,
+                            pieces,
+                        });
+                    }
                     Verdict::PassOver => {}
                     Verdict::Stop => return None,
                 },
@@ -92,19 +106,20 @@ impl<C: Chain> Stage<C> {
         match &self.ahead {
             Ahead::Never => Verdict::Stop,
             Ahead::Planned(allowed) => {
-                // A group is rebuilt as a whole.
-                let mut segments = self.segments_of(group);
-                let all = segments.all(|segment| {
+                let may = |segment: usize| {
                     let allowed = allowed.get(segment - self.first);
                     allowed.is_some_and(|allowed| allowed.allows(next.cool_down))
-                });
-                if all {
-                    Verdict::Rebuild
-                } else {
-                    Verdict::PassOver
+                };
+                // One piece makes the next one's input, so what may be done is a beginning.
+                let pieces = group.clone();
+                let pieces =
+                    pieces.take_while(|piece| self.segments_of(&(*piece..piece + 1)).all(may));
+                match pieces.count() {
+                    0 => Verdict::PassOver,
+                    pieces => Verdict::Rebuild(pieces),
                 }
             }
-            Ahead::Opportunistic(None) => Verdict::Rebuild,
+            Ahead::Opportunistic(None) => Verdict::Rebuild(group.len()),
             Ahead::Opportunistic(Some(budget)) => {
                 let size = self.sizes.get(&(group.start, flight.size()));
                 let forwards = i64::try_from(next.forwards).unwrap_or(i64::MAX);
@@ -118,7 +133,7 @@ impl<C: Chain> Stage<C> {
                 // Were a smaller one before it rebuilt instead, it would stand while this one is
                 // rebuilt on demand.
                 match size {
-                    Some(&size) if fits(size) => Verdict::Rebuild,
+                    Some(&size) if fits(size) => Verdict::Rebuild(group.len()),
                     _ => Verdict::Stop,
                 }
             }

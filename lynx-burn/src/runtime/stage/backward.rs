@@ -43,10 +43,11 @@ impl<C: Chain> Stage<C> {
                     self.ledger.book(micro_batch, -bytes);
                 }
                 Held::Input(skipped) => {
-                    let (tapes, taken) =
-                        self.rebuild(micro_batch, flight.size(), skipped, &target)?;
-                    gradients = self.pull_all(micro_batch, tapes, gradients)?;
-                    self.ledger.book(micro_batch, -(bytes + taken));
+                    let all = skipped.group.len();
+                    let rebuilt =
+                        self.rebuild(micro_batch, flight.size(), (skipped, all), &target)?;
+                    gradients = self.pull_all(micro_batch, rebuilt.tapes, gradients)?;
+                    self.ledger.book(micro_batch, -(bytes + rebuilt.taken));
                 }
             }
         }

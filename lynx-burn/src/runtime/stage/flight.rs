@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::rebuild::Rebuilt;
 use crate::runtime::boundary::Signature;
 use crate::runtime::chain::Chain;
 use crate::runtime::parcel::Parcel;
@@ -74,7 +75,7 @@ impl<C: Chain> Flight<C> {
     }
 
     /// What is held, with its place, from the last run to the first.
-    pub(super) fn from_the_last(&self) -> impl Iterator<Item = (usize, &Held<C>)> {
+    pub(super) fn last_to_first(&self) -> impl Iterator<Item = (usize, &Held<C>)> {
         let runs = self.held.iter().enumerate().rev();
         runs.map(|(place, (held, _))| (place, held))
     }
@@ -92,10 +93,15 @@ impl<C: Chain> Flight<C> {
     }
 
     /// Puts in what a group's recomputation gave and took.
-    pub(super) fn put_rebuilt(&mut self, place: usize, tapes: Vec<(usize, Tape)>, taken: i64) {
+    pub(super) fn put_rebuilt(&mut self, place: usize, rebuilt: Rebuilt<C>) {
+        let Rebuilt { tapes, taken, rest } = rebuilt;
         if let Some((held, bytes)) = self.held.get_mut(place) {
             *held = Held::Rebuilt { tapes };
             *bytes += taken;
+            if let Some(rest) = rest {
+                // Its input came with the tapes before it.
+                self.held.insert(place + 1, (Held::Input(rest), 0));
+            }
         }
     }
 

@@ -29,19 +29,28 @@ pub(crate) struct Rebuilding {
     pub(crate) retained: Bytes,
 }
 
+/// What came of it.
+pub(super) struct Rebuilt<C: Chain> {
+    /// By piece, from the first.
+    pub(super) tapes: Vec<(usize, Tape)>,
+    /// The bytes that this took; they are in the ledger.
+    pub(super) taken: i64,
+    /// What of the group is still to be recomputed.
+    pub(super) rest: Option<Skipped<C>>,
+}
+
 /// What rebuilding a group took the last time, by its first piece and the micro-batch's size.
 pub(super) type Sizes = BTreeMap<(usize, u64), i64>;
 
 impl<C: Chain> Stage<C> {
-    /// Runs a group again, each piece on a tape; returns the tapes and the bytes they took, which
-    /// are in the ledger.
+    /// Runs the first `pieces` of a group again, each on a tape.
     pub(super) fn rebuild(
         &mut self,
         micro_batch: MicroBatchId,
         size: u64,
-        skipped: Skipped<C>,
+        (skipped, pieces): (Skipped<C>, usize),
         target: &Option<C::Target>,
-    ) -> Result<(Vec<(usize, Tape)>, i64), StageError> {
+    ) -> Result<Rebuilt<C>, StageError> {
         let begin = Instant::now();
         let before = self.meter.read();
         let Skipped {
@@ -49,10 +58,11 @@ impl<C: Chain> Stage<C> {
             input,
             output: expected,
         } = skipped;
-        let segments = self.segments_of(&group);
-        let mut tapes = Vec::with_capacity(group.len());
+        let until = group.end.min(group.start.saturating_add(pieces));
+        let segments = self.segments_of(&(group.start..until));
+        let mut tapes = Vec::with_capacity(until - group.start);
         let mut output = PieceOutput::Next(input);
-        for piece in group.clone() {
+        for piece in group.start..until {
             let PieceOutput::Next(current) = output else {
                 break;
             };
@@ -63,21 +73,30 @@ impl<C: Chain> Stage<C> {
             tapes.push((piece, tape));
             output = next;
         }
-        let found = Signature::of(&output);
-        if found != expected {
-            return Err(StageError::RecomputeDiffers {
-                expected: expected.dims,
-                found: found.dims,
-            });
-        }
-        drop(output);
-        let taken = match (before, self.meter.read()) {
-            (Some(before), Some(after)) => {
-                self.sizes.insert((group.start, size), after - before);
-                after - before
+        let rest = match output {
+            PieceOutput::Next(input) if until < group.end => Some(Skipped {
+                group: until..group.end,
+                input,
+                output: expected,
+            }),
+            output => {
+                let found = Signature::of(&output);
+                if found != expected {
+                    return Err(StageError::RecomputeDiffers {
+                        expected: expected.dims,
+                        found: found.dims,
+                    });
+                }
+                None
             }
+        };
+        let taken = match (before, self.meter.read()) {
+            (Some(before), Some(after)) => after - before,
             _ => 0,
         };
+        if rest.is_none() && before.is_some() {
+            self.sizes.insert((group.start, size), taken);
+        }
         self.ledger.book(micro_batch, taken);
         self.rebuildings.push(Rebuilding {
             micro_batch,
@@ -86,7 +105,7 @@ impl<C: Chain> Stage<C> {
             end: Instant::now(),
             retained: self.ledger.current(),
         });
-        Ok((tapes, taken))
+        Ok(Rebuilt { tapes, taken, rest })
     }
 
     /// What was recomputed since this was last asked.

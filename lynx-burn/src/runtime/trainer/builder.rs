@@ -161,8 +161,8 @@ impl TrainerBuilder {
 
     /// Which segments may be recomputed before their backward, under [`Overlap::Planned`]: one list
     /// per stage with one entry per segment of that stage, as
-    /// [`Plan::ahead`](crate::plan::planner::Plan::ahead) makes them. A run of segments that are
-    /// recomputed together may be, if all of them may.
+    /// [`Plan::ahead`](crate::plan::planner::Plan::ahead) makes them. Of segments that are recomputed
+    /// together, each from the one before it, those before the first that may not be are.
     #[must_use]
     pub fn ahead(mut self, allowed: Vec<Vec<Advance>>) -> Self {
         self.ahead = Some(allowed);
@@ -172,10 +172,11 @@ impl TrainerBuilder {
     /// The most bytes of boundaries and tapes that [`Overlap::Opportunistic`] may lead each stage
     /// to. Default: no limit.
     ///
-    /// It limits what is recomputed early, not what the policy needs anyway. How much a run takes
-    /// is known from the last time; so where memory cannot be read (see
-    /// [`StageReport::tapes_measured`](crate::StageReport::tapes_measured)), nothing is recomputed
-    /// early under a budget.
+    /// It limits what is recomputed early, not what the policy needs anyway. How much a run takes is
+    /// known from the last time, and how much forwards will add, from the last step: with a
+    /// micro-batch larger than any of that step, a peak may be above the budget once. Where memory
+    /// cannot be read (see [`StageReport::tapes_measured`](crate::StageReport::tapes_measured)),
+    /// nothing is recomputed early under a budget.
     #[must_use]
     pub fn memory_budget(mut self, retained: Bytes) -> Self {
         self.memory_budget = Some(retained);
