@@ -35,6 +35,9 @@ pub fn build(
             .mailbox_capacity(schedule.micro_batches)
             .schedule_given(schedule);
     }
+    if let Some(speed) = args.pipeline.link {
+        builder = builder.link(speed);
+    }
     if training.clip > 0.0 {
         builder = builder.clip_norm(training.clip);
     }

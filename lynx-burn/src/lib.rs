@@ -17,7 +17,8 @@
 //! are features (`flex`, `wgpu`, `cuda`, `remote`), and none is a default.
 //!
 //! After the idea of Lynx (arXiv 2406.08756). [`plan::planner`] chooses what to recompute and where,
-//! and [`plan::sim`] times it; the runtime does not overlap recomputation with communication yet.
+//! and [`plan::sim`] times it; the runtime recomputes while a stage waits for a neighbour
+//! ([`Overlap`]), and a [`Recorder`] shows it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod ids;
@@ -31,19 +32,25 @@ pub use runtime::boundary::{Boundary, Constant, TensorMap};
 #[cfg(feature = "runtime")]
 pub use runtime::chain::{Chain, Context, Mode};
 #[cfg(feature = "runtime")]
+pub use runtime::comm::speed::{LinkSpeed, ParseLinkSpeedError};
+#[cfg(feature = "runtime")]
 pub use runtime::exec::error::{Cause, StageFailure};
 #[cfg(feature = "runtime")]
-pub use runtime::exec::observer::{ActionSpan, Observer};
+pub use runtime::exec::observer::{
+    ActionSpan, MessageSpan, Observer, RecomputeSpan, RunStart, WaitSpan,
+};
 #[cfg(feature = "runtime")]
 pub use runtime::exec::position::{Pass, Place};
 #[cfg(feature = "runtime")]
-pub use runtime::stage::{StageError, StageReport};
+pub use runtime::recorder::{Recorded, Recorder};
+#[cfg(feature = "runtime")]
+pub use runtime::stage::{StageError, StageReport, StageTimes};
 #[cfg(feature = "runtime")]
 pub use runtime::tape::GradientMismatch;
 #[cfg(feature = "runtime")]
 pub use runtime::trainer::{
-    BackwardReport, BuildError, MicroBatch, NonFinite, Split, StepReport, TrainError, Trainer,
-    TrainerBuilder, UpdateReport,
+    BackwardReport, BuildError, MicroBatch, NonFinite, Overlap, Split, StepReport, TrainError,
+    Trainer, TrainerBuilder, UpdateReport,
 };
 #[cfg(feature = "runtime")]
 pub use runtime::{measure, memory, nn, ops};

@@ -138,6 +138,7 @@ mod tests {
             ("--policy sometimes", "sometimes"),
             ("--policy every:0", "every:0"),
             ("--schedule zigzag", "zigzag"),
+            ("--link 1GB,50us", "--link"),
             ("--device abacus", "abacus"),
             ("--log-every 0", "--log-every"),
             ("--depth 3", "--depth"),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use lynx_burn::LinkSpeed;
 use lynx_burn::plan::policy::Policy;
 use lynx_burn::plan::schedule::Kind;
 use serde::Serialize;
@@ -76,6 +77,9 @@ pub struct PipelineArgs {
     /// embed, then for each layer qkv, attention, projection, mlp-in and mlp-out, then head
     #[arg(long, default_value_t = Policy::RecomputeAll)]
     pub policy: Policy,
+    /// Bandwidth and latency of the links between stages, emulated: 1GB/s,50us [default: none]
+    #[arg(long, value_name = "SPEED")]
+    pub link: Option<LinkSpeed>,
     /// One device for all stages, or one for each: flex, wgpu, cuda:0
     #[arg(
         long,

@@ -1,8 +1,8 @@
 //! Decisions as data: what the chain looks like, which stage holds what, what
 //! is recomputed, and in which order every stage works.
 //!
-//! [`layout`], [`partition`], [`policy`] and [`schedule`] are what the runtime
-//! obeys. [`profile`] and [`cluster`] say what segments cost and what machines
+//! [`layout`], [`partition`], [`policy`], [`advance`] and [`schedule`] are what
+//! the runtime obeys. [`profile`] and [`cluster`] say what segments cost and what machines
 //! can do, [`planner`] decides with them, and [`sim`] tells the time and memory
 //! of what was decided.
 //!
@@ -10,6 +10,7 @@
 //! read by a person and simulated without a tensor or a thread anywhere. It
 //! does not run anything: the runtime takes these values and obeys them.
 
+pub mod advance;
 pub mod cluster;
 pub mod forecast;
 pub mod layout;

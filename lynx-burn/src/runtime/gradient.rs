@@ -16,6 +16,7 @@ pub(crate) struct Gradient(Box<dyn Erased>);
 
 trait Erased: Send {
     fn dims(&self) -> Vec<usize>;
+    fn bytes(&self) -> u64;
     fn data(&self) -> TensorData;
     fn moved_to(self: Box<Self>, device: &Device) -> Gradient;
     fn plus(self: Box<Self>, other: Gradient) -> Gradient;
@@ -29,6 +30,10 @@ trait Erased: Send {
 impl<const D: usize> Erased for Tensor<D> {
     fn dims(&self) -> Vec<usize> {
         Tensor::dims(self).to_vec()
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.shape().num_elements() * self.dtype().size()) as u64
     }
 
     fn data(&self) -> TensorData {
@@ -77,6 +82,11 @@ impl Gradient {
 
     pub(crate) fn dims(&self) -> Vec<usize> {
         self.0.dims()
+    }
+
+    /// Bytes of its elements.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.bytes()
     }
 
     pub(crate) fn data(&self) -> TensorData {

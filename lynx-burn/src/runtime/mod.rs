@@ -2,12 +2,14 @@
 //!
 //! From the bottom: [`ops`] adds to Burn what tapes need; a `tape` holds what autodiff keeps for
 //! one segment; a `stage` turns boundaries into the next ones and gradients into the previous
-//! ones; `exec` runs stages on threads; a [`trainer`] is what a program uses. [`measure`] runs the
+//! ones; `comm` links stages; `exec` runs them on threads; a [`trainer`] is what a program uses, and a
+//! `recorder` draws what it did. [`measure`] runs the
 //! same pieces to tell a planner what they cost.
 
 mod accumulator;
 pub(crate) mod boundary;
 pub(crate) mod chain;
+pub(crate) mod comm;
 pub(crate) mod exec;
 mod gradient;
 pub mod measure;
@@ -16,6 +18,7 @@ pub mod nn;
 pub mod ops;
 mod parameters;
 mod parcel;
+pub(crate) mod recorder;
 pub(crate) mod stage;
 pub(crate) mod tape;
 pub(crate) mod trainer;

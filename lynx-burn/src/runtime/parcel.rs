@@ -56,6 +56,17 @@ impl<B: Boundary> Parcel<B> {
         }
     }
 
+    /// Bytes of its tensors; what is one tensor counts once.
+    pub(crate) fn bytes(&self) -> u64 {
+        let mut weighing = Weighing {
+            first_same: &self.first_same,
+            floats: 0,
+            bytes: 0,
+        };
+        let _ = self.boundary.clone().map_tensors(&mut weighing);
+        weighing.bytes
+    }
+
     /// The same values in storage that nobody else holds; what is one tensor stays one.
     ///
     /// Who wants to see what a segment keeps of its input must be able to let go of it.
@@ -166,6 +177,45 @@ impl TensorMap for CopyRest {
 
     fn bool<const D: usize>(&mut self, tensor: Tensor<D, Bool>) -> Tensor<D, Bool> {
         Tensor::from_data(tensor.to_data(), (&tensor.device(), tensor.dtype()))
+    }
+}
+
+/// Adds up the bytes of different tensors.
+struct Weighing<'a> {
+    first_same: &'a [usize],
+    floats: usize,
+    bytes: u64,
+}
+
+impl Weighing<'_> {
+    fn add(&mut self, elements: usize, element_bytes: usize) {
+        self.bytes += (elements * element_bytes) as u64;
+    }
+}
+
+impl TensorMap for Weighing<'_> {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        let slot = self.floats;
+        self.floats += 1;
+        if self.first_same.get(slot).is_none_or(|&first| first == slot) {
+            self.add(tensor.shape().num_elements(), tensor.dtype().size());
+        }
+        tensor
+    }
+
+    fn constant<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        self.add(tensor.shape().num_elements(), tensor.dtype().size());
+        tensor
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        self.add(tensor.shape().num_elements(), tensor.dtype().size());
+        tensor
+    }
+
+    fn bool<const D: usize>(&mut self, tensor: Tensor<D, Bool>) -> Tensor<D, Bool> {
+        self.add(tensor.shape().num_elements(), tensor.dtype().size());
+        tensor
     }
 }
 

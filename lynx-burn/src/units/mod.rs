@@ -4,4 +4,4 @@ mod bytes;
 mod nanos;
 
 pub use bytes::{Bytes, ParseBytesError};
-pub use nanos::Nanos;
+pub use nanos::{Nanos, ParseNanosError};

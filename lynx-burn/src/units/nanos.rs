@@ -2,16 +2,25 @@
 
 use std::fmt;
 use std::iter::Sum;
+use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 /// A span of time in nanoseconds. Arithmetic saturates, so that absurd inputs give an absurdly
-/// long time and never a panic. Prints with a unit: `12.3 ms`.
+/// long time and never a panic. Prints and parses with a unit: `12.3 ms`, `50us`.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
+
+/// A text that is no span of time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a span of time: write it like 50us, 1.5ms or 2s")]
+pub struct ParseNanosError {
+    text: String,
+}
 
 const UNITS: [(&str, u64); 3] = [("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000)];
 
@@ -58,6 +67,36 @@ impl Sum for Nanos {
     }
 }
 
+impl From<Duration> for Nanos {
+    fn from(time: Duration) -> Self {
+        Self(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl FromStr for Nanos {
+    type Err = ParseNanosError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = || ParseNanosError {
+            text: text.to_owned(),
+        };
+        let others = [("us", 1_000), ("μs", 1_000), ("ns", 1)];
+        let [seconds, shorter @ ..] = UNITS;
+        // Every other name ends in an s too.
+        let mut units = shorter.into_iter().chain(others).chain([seconds]);
+        let (number, unit) = units
+            .find_map(|(name, unit)| Some((text.trim().strip_suffix(name)?, unit)))
+            .ok_or_else(refused)?;
+        let number: f64 = number.trim_end().parse().map_err(|_| refused())?;
+        let nanos = number * unit as f64;
+        if nanos.is_finite() && (0.0..=u64::MAX as f64).contains(&nanos) {
+            Ok(Self(nanos.round() as u64))
+        } else {
+            Err(refused())
+        }
+    }
+}
+
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match UNITS.iter().find(|(_, unit)| self.0 >= *unit) {
@@ -84,6 +123,24 @@ mod tests {
             assert_eq!(Nanos(nanos).to_string(), text);
         }
         assert_eq!(format!("{:>8}|", Nanos(1_500_000)), "  1.5 ms|");
+    }
+
+    #[test]
+    fn spans_are_read_with_their_unit_and_nonsense_is_refused_with_its_text() {
+        let cases = [
+            ("50us", 50_000),
+            ("1.5 ms", 1_500_000),
+            ("2s", 2_000_000_000),
+            (" 7ns ", 7),
+            ("3µs", 3_000),
+        ];
+        for (text, nanos) in cases {
+            assert_eq!(text.parse(), Ok(Nanos(nanos)), "{text}");
+        }
+        for text in ["", "s", "50", "-1us", "1e400s", "NaNms", "12 moons"] {
+            let error = text.parse::<Nanos>().expect_err(text);
+            assert!(error.to_string().contains(text), "{error}");
+        }
     }
 
     #[test]

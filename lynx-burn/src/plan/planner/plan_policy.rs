@@ -2,10 +2,12 @@
 
 use std::num::NonZeroUsize;
 
-use super::choice::{Replay, StagePlan};
+use super::choice::{Replay, SegmentChoice, StagePlan};
 use super::deal_error::DealError;
 use super::plan::Plan;
 use crate::ids::StageId;
+use crate::plan::advance::Advance;
+use crate::plan::cluster::Window;
 use crate::plan::forecast::ForecastError;
 use crate::plan::layout::{ChainLayout, LayoutError};
 use crate::plan::partition::PartitionError;
@@ -87,6 +89,38 @@ impl Plan {
     /// Stages that replay all their layers so many at once are said so, if all do alike; where
     /// they differ, every layer is a group of its own.
     pub fn policy(&self, layout: &ChainLayout) -> Result<Policy, PlanError> {
+        let recomputed = |choice: SegmentChoice| match choice.is_recomputed() {
+            true => Choice::Recompute,
+            false => Choice::Retain,
+        };
+        let by_hand = self.map_choices(layout, recomputed)?;
+        let outside = (0..layout.len()).any(|segment| layout.layer_of(segment).is_none());
+        match self.together() {
+            Some(count) if !outside => Ok(Policy::Uniform(count)),
+            _ => Ok(Policy::ByHand(by_hand)),
+        }
+    }
+
+    /// What the runtime may recompute before its backward, for every segment of every stage.
+    ///
+    /// Recompute in F1, F2, SEND or RECV is there before the backward anyway, so it may fill any
+    /// wait; recompute in a BUBBLE may in the cool-down, where its memory was counted. All other
+    /// recompute is on demand: so is that of B1 and B2, since there are no collectives to hide it.
+    pub fn ahead(&self, layout: &ChainLayout) -> Result<Vec<Vec<Advance>>, PlanError> {
+        use Window::{B1, B2, Bubble, F1, F2, Recv, Send};
+        self.map_choices(layout, |choice| match choice.window() {
+            Some(F1 | F2 | Send | Recv) => Advance::Always,
+            Some(Bubble) => Advance::CoolDown,
+            Some(B1 | B2) | None => Advance::Never,
+        })
+    }
+
+    /// What every segment's choice means; segments outside layers are retained.
+    fn map_choices<T>(
+        &self,
+        layout: &ChainLayout,
+        meaning: impl Fn(SegmentChoice) -> T,
+    ) -> Result<Vec<Vec<T>>, PlanError> {
         self.validate()?;
         if self.partition.segments() != layout.len() {
             return Err(PlanError::OtherChain {
@@ -95,13 +129,11 @@ impl Plan {
             });
         }
         let stages = self.stages.iter().enumerate();
-        let stages = stages.map(|(index, stage)| self.choices(layout, StageId(index), &stage.plan));
-        let by_hand = stages.collect::<Result<_, _>>()?;
-        let outside = (0..layout.len()).any(|segment| layout.layer_of(segment).is_none());
-        match self.together() {
-            Some(count) if !outside => Ok(Policy::Uniform(count)),
-            _ => Ok(Policy::ByHand(by_hand)),
-        }
+        let stages = stages.map(|(index, stage)| {
+            let choices = self.choices(layout, StageId(index), &stage.plan)?;
+            Ok(choices.into_iter().map(&meaning).collect())
+        });
+        stages.collect()
     }
 
     /// How many layers all stages replay at once.
@@ -123,7 +155,7 @@ impl Plan {
         layout: &ChainLayout,
         stage: StageId,
         plan: &StagePlan,
-    ) -> Result<Vec<Choice>, PlanError> {
+    ) -> Result<Vec<SegmentChoice>, PlanError> {
         let range = self.partition.range(stage);
         let mut layers: Vec<usize> = range.clone().filter_map(|s| layout.layer_of(s)).collect();
         layers.dedup();
@@ -135,7 +167,7 @@ impl Plan {
                 planned,
             });
         }
-        let mut choices = vec![Choice::Retain; range.len()];
+        let mut choices = vec![SegmentChoice::Retain; range.len()];
         for (&layer, group) in layers.iter().zip(plan.by_layer()) {
             let members = layout.layer_range(layer);
             let within = members.start >= range.start && members.end <= range.end;
@@ -147,10 +179,8 @@ impl Plan {
                     planned: group.choices.len(),
                 });
             }
-            for (segment, choice) in members.zip(&group.choices) {
-                if choice.is_recomputed() {
-                    choices[segment - range.start] = Choice::Recompute;
-                }
+            for (segment, &choice) in members.zip(&group.choices) {
+                choices[segment - range.start] = choice;
             }
         }
         Ok(choices)

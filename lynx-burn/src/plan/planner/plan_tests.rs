@@ -3,6 +3,7 @@
 use super::*;
 use crate::plan::cluster::{Cluster, Window};
 use crate::plan::layout::ChainLayout;
+use crate::plan::planner::LayerGroup;
 use crate::plan::planner::baselines::{RetainAll, Uniform};
 use crate::plan::planner::heu::Heu;
 use crate::plan::policy::{Choice, Policy};
@@ -73,6 +74,50 @@ fn the_runtime_recomputes_exactly_what_the_plan_does_not_retain() {
     assert!(recomputed > 0);
     assert_eq!(stages[0].choice(0), Some(Choice::Retain));
     assert_eq!(stages[3].choice(layout.len() - 1), Some(Choice::Retain));
+}
+
+#[test]
+fn what_may_be_recomputed_ahead_follows_from_the_window_of_each_choice() {
+    use super::super::choice::SegmentChoice::{Exposed, InWindow, Retain};
+    use crate::plan::advance::Advance::{self, Always, CoolDown, Never};
+    let cluster = cluster();
+    let profile = gpt(&cluster);
+    let layout = profile.layout().unwrap();
+    let setup = Setup::new(&profile, &cluster, 2, 8);
+    let mut plan = Plan::new(&setup, &RetainAll).or_else(|_| Plan::new(&setup, &Heu::default()));
+    let plan = plan.as_mut().unwrap();
+    let choices = [
+        (Retain, Never),
+        (Exposed, Never),
+        (InWindow(Window::F1), Always),
+        (InWindow(Window::F2), Always),
+        (InWindow(Window::Send), Always),
+        (InWindow(Window::Recv), Always),
+        (InWindow(Window::Bubble), CoolDown),
+        (InWindow(Window::B1), Never),
+        (InWindow(Window::B2), Never),
+    ];
+    let mut told = choices.iter().cycle();
+    let mut expected: Vec<Vec<Advance>> = Vec::new();
+    for (index, stage) in plan.stages.iter_mut().enumerate() {
+        let segments = stage.plan.groups[0].choices.len();
+        let mut allowed = vec![Never; plan.partition.range(StageId(index)).len()];
+        let inside = plan.partition.range(StageId(index)).enumerate();
+        let mut inside = inside.filter(|(_, segment)| layout.layer_of(*segment).is_some());
+        let layers = stage.plan.layers();
+        stage.plan.groups.clear();
+        for _ in 0..layers {
+            let mut own = Vec::new();
+            for _ in 0..segments {
+                let (choice, advance) = *told.next().unwrap();
+                own.push(choice);
+                allowed[inside.next().unwrap().0] = advance;
+            }
+            stage.plan.groups.push(LayerGroup::new(1, own));
+        }
+        expected.push(allowed);
+    }
+    assert_eq!(plan.ahead(&layout).unwrap(), expected);
 }
 
 #[test]

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::error::{Cause, StageFailure};
-use super::mailbox::StopSignal;
 use super::position::{Activity, Position};
 use crate::ids::StageId;
 use crate::runtime::chain::Chain;
+use crate::runtime::comm::mailbox::StopSignal;
 use crate::runtime::stage::Stage;
 
 /// How often the crew looks whether somebody is stuck.
@@ -152,10 +152,12 @@ impl<C: Chain> Crew<C> {
         let mut results: Vec<Option<R>> = (0..stages).map(|_| None).collect();
         let mut first: Option<StageFailure> = None;
         let mut missing: Vec<usize> = (0..stages).collect();
+        let mut last_reply = Instant::now();
         while !missing.is_empty() {
             match replies.recv_timeout(WATCH) {
                 Ok(reply) => {
                     missing.retain(|&stage| stage != reply.stage);
+                    last_reply = Instant::now();
                     match reply.result {
                         Ok(result) => results[reply.stage] = Some(result),
                         Err(failure) => {
@@ -170,7 +172,7 @@ impl<C: Chain> Crew<C> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if let Some(stuck) = self.stuck(&missing) {
+            if let Some(stuck) = self.stuck(&missing, last_reply) {
                 self.stop = None;
                 let failure = first.filter(|f| !f.cause.is_secondary()).unwrap_or(stuck);
                 return Err(Box::new(Broken { failure, missing }));
@@ -184,7 +186,7 @@ impl<C: Chain> Crew<C> {
 
     /// A stage that has been in one action for too long, rather one that computes than one that
     /// waits for it.
-    fn stuck(&self, missing: &[usize]) -> Option<StageFailure> {
+    fn stuck(&self, missing: &[usize], last_reply: Instant) -> Option<StageFailure> {
         let mut stuck: Vec<(Activity, Duration, usize)> = missing
             .iter()
             .map(|&stage| {
@@ -196,12 +198,15 @@ impl<C: Chain> Crew<C> {
         stuck.sort_by_key(|&(activity, time, _)| {
             (activity == Activity::Waiting, std::cmp::Reverse(time))
         });
-        // Somebody who waits may wait for a stage that is not late yet.
-        let computing = missing.iter().any(|&stage| {
-            matches!(self.positions[stage].activity(), (Activity::Busy, time) if time <= self.stall)
+        // Somebody who waits may wait for a stage that is not late yet: one that computes, one that
+        // went on to its next action just now, or one that is done and has sent its last message.
+        let moving = missing.iter().any(|&stage| {
+            let (activity, time) = self.positions[stage].activity();
+            activity != Activity::Idle && time <= self.stall
         });
         let &(activity, time, stage) = stuck.first()?;
-        if activity == Activity::Waiting && computing {
+        let moving = moving || last_reply.elapsed() <= self.stall;
+        if activity == Activity::Waiting && moving {
             return None;
         }
         Some(StageFailure {

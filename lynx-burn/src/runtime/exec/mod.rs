@@ -1,16 +1,21 @@
-//! Runs a schedule: one thread a stage, bounded mailboxes between neighbours.
+//! Runs a schedule: one thread a stage, links between neighbours.
 //!
 //! - [`crew`] owns the threads. It hands each of them a job on its stage, watches them, and turns
 //!   the first failure into one error;
-//! - [`mailbox`] carries boundaries one way and gradients the other;
 //! - [`run`] is the job of a step: a stage's actions, one after the other;
+//! - [`window`] is what a stage does where it would wait, for the backward that [`upcoming`] finds;
+//! - [`tally`] tells what of that was hidden, and [`tell`] passes it on to an [`observer`];
 //! - [`position`] says where a thread is.
 //!
-//! Nothing here decides anything: order and transfers come from the schedule.
+//! Nothing here decides anything: order and transfers come from the schedule, and what may be
+//! recomputed early is the stage's to know.
 
 pub(crate) mod crew;
 pub(crate) mod error;
-pub(crate) mod mailbox;
 pub(crate) mod observer;
 pub(crate) mod position;
 pub(crate) mod run;
+mod tally;
+mod tell;
+mod upcoming;
+mod window;

@@ -1,10 +1,28 @@
 //! How a program watches a run without the library printing anything.
 
+use std::ops::Range;
 use std::time::Instant;
 
-use crate::ids::StageId;
+use crate::ids::{MicroBatchId, StageId};
+use crate::plan::cluster::Window;
 use crate::plan::schedule::Action;
+use crate::plan::sim::Cargo;
+use crate::plan::sim::timeline::Awaited;
+use crate::runtime::chain::Mode;
 use crate::units::Bytes;
+
+/// A run of a schedule over all stages, about to begin.
+#[derive(Clone, Copy, Debug)]
+pub struct RunStart {
+    /// The optimizer step; an evaluation is of the step that comes next.
+    pub step: u64,
+    /// Training or evaluation.
+    pub mode: Mode,
+    /// Stages of the pipeline.
+    pub stages: usize,
+    /// Micro-batches of the run.
+    pub micro_batches: usize,
+}
 
 /// One action of one stage, from begin to end.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +43,80 @@ pub struct ActionSpan {
     pub retained: Bytes,
 }
 
-/// Told of every action, on the stage's own thread: it must be quick.
+/// Recompute of one run of segments, or the part of it that lies inside one wait or outside all.
+#[derive(Clone, Debug)]
+pub struct RecomputeSpan {
+    /// The stage.
+    pub stage: StageId,
+    /// Whose tapes are made.
+    pub micro_batch: MicroBatchId,
+    /// The segments, of the whole chain.
+    pub segments: Range<usize>,
+    /// The wait that hides it; nothing if it is exposed.
+    pub window: Option<Window>,
+    /// When it began.
+    pub begin: Instant,
+    /// When it ended.
+    pub end: Instant,
+    /// Bytes of boundaries and tapes that the stage keeps when the run's recompute is over.
+    pub retained: Bytes,
+}
+
+/// A wait of one stage, or the part of it that is of one kind.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitSpan {
+    /// The stage.
+    pub stage: StageId,
+    /// Whose message it waits for.
+    pub micro_batch: MicroBatchId,
+    /// RECV or BUBBLE.
+    pub window: Window,
+    /// What ends it.
+    pub awaited: Awaited,
+    /// When it began.
+    pub begin: Instant,
+    /// When it ended.
+    pub end: Instant,
+}
+
+/// A message between two stages, told when it is sent.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageSpan {
+    /// The stage that sends it.
+    pub from: StageId,
+    /// The stage that receives it.
+    pub to: StageId,
+    /// What it carries.
+    pub cargo: Cargo,
+    /// Whose boundary or gradient it is.
+    pub micro_batch: MicroBatchId,
+    /// Bytes of its tensors.
+    pub bytes: Bytes,
+    /// It begins to occupy the link.
+    pub begin: Instant,
+    /// It has left.
+    pub left: Instant,
+    /// It may be read.
+    pub arrive: Instant,
+}
+
+/// Told of everything that stages do, on the stage's own thread: it must be quick.
+///
+/// Recompute and waits are told when the action that they are a part of is over, before the action
+/// itself.
 pub trait Observer: Send + Sync {
+    /// A run begins; no stage has begun yet.
+    fn run(&self, _: &RunStart) {}
+
     /// An action ended.
-    fn action(&self, span: &ActionSpan);
+    fn action(&self, _: &ActionSpan) {}
+
+    /// Segments were recomputed.
+    fn recompute(&self, _: &RecomputeSpan) {}
+
+    /// A stage stood still.
+    fn wait(&self, _: &WaitSpan) {}
+
+    /// A message was sent.
+    fn message(&self, _: &MessageSpan) {}
 }

@@ -1,7 +1,7 @@
 //! Where a worker is, for whoever has to say what went wrong.
 
 use std::fmt;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::ids::{MicroBatchId, SegmentId};
@@ -90,7 +90,7 @@ struct State {
 pub(crate) enum Activity {
     /// Has no job.
     Idle,
-    /// Computes.
+    /// Computes, or waits for what will come at a known instant.
     Busy,
     /// Waits for a neighbour.
     Waiting,
@@ -106,11 +106,7 @@ impl Position {
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
-        // The lock is held for an assignment: a poisoned one is as good as new.
-        let mut state = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = self.lock();
         change(&mut state);
         state.since = Instant::now();
     }
@@ -135,6 +131,31 @@ impl Position {
                 pass: None,
             };
             state.activity = activity;
+        });
+    }
+
+    /// The worker waits for what is there at `instant`; it counts as busy since then.
+    pub(crate) fn expects(&self, instant: Instant) {
+        self.change(|state| state.activity = Activity::Busy);
+        self.lock().since = instant;
+    }
+
+    /// The worker waits for a neighbour.
+    pub(crate) fn waits(&self) {
+        self.change(|state| state.activity = Activity::Waiting);
+    }
+
+    /// The worker computes where it would wait; returns its place.
+    pub(crate) fn works(&self) -> Place {
+        self.change(|state| state.activity = Activity::Busy);
+        self.place()
+    }
+
+    /// The worker waits again, at a place where it was before.
+    pub(crate) fn goes_back_to(&self, place: Place) {
+        self.change(|state| {
+            state.place = place;
+            state.activity = Activity::Waiting;
         });
     }
 
@@ -166,9 +187,11 @@ impl Position {
     }
 
     fn read(&self) -> State {
-        *self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The lock is held for an assignment: a poisoned one is as good as new.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,12 +7,16 @@ use std::time::Instant;
 use burn::prelude::*;
 
 use super::error::Cause;
-use super::mailbox::Mailboxes;
-use super::observer::{ActionSpan, Observer};
+use super::observer::Observer;
 use super::position::{Activity, Position};
+use super::tally::Waited;
+use super::tell::Teller;
+use super::upcoming::upcoming;
+use super::window::Waiting;
 use crate::ids::{MicroBatchId, StageId};
 use crate::plan::schedule::Action;
 use crate::runtime::chain::{Chain, Mode};
+use crate::runtime::comm::ports::Ports;
 use crate::runtime::gradient::Gradient;
 use crate::runtime::parcel::Parcel;
 use crate::runtime::stage::{PieceOutput, Stage, StageReport};
@@ -26,7 +30,9 @@ pub(crate) struct Job<C: Chain> {
     pub(crate) step: u64,
     pub(crate) mode: Mode,
     pub(crate) actions: Vec<Action>,
-    pub(crate) mailboxes: Mailboxes<Parcel<C::Boundary>, Cotangents>,
+    /// How many of the last backwards are the cool-down.
+    pub(crate) cool_down: usize,
+    pub(crate) ports: Ports<Parcel<C::Boundary>, Cotangents>,
     /// For the first stage.
     pub(crate) inputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>>,
     /// For the last stage, each with the share of its loss in the step's.
@@ -44,95 +50,139 @@ pub(crate) struct Outcome<C: Chain> {
     pub(crate) report: StageReport,
 }
 
+/// What a stage holds between its actions.
+struct Desk<C: Chain> {
+    inputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>>,
+    targets: BTreeMap<MicroBatchId, (C::Target, f64)>,
+    outputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>>,
+    cotangents: BTreeMap<MicroBatchId, Cotangents>,
+    losses: BTreeMap<MicroBatchId, Tensor<1>>,
+}
+
 impl<C: Chain> Job<C> {
     /// Runs the actions.
     pub(crate) fn run(mut self, stage: &mut Stage<C>) -> Result<Outcome<C>, Cause> {
-        let mut outputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>> = BTreeMap::new();
-        let mut cotangents: BTreeMap<MicroBatchId, Cotangents> = BTreeMap::new();
-        let mut losses: BTreeMap<MicroBatchId, Tensor<1>> = BTreeMap::new();
-        let shares: BTreeMap<MicroBatchId, f64> = self
-            .targets
-            .iter()
-            .map(|(&id, &(_, share))| (id, share))
-            .collect();
+        let mut desk = Desk {
+            inputs: std::mem::take(&mut self.inputs),
+            targets: std::mem::take(&mut self.targets),
+            outputs: BTreeMap::new(),
+            cotangents: BTreeMap::new(),
+            losses: BTreeMap::new(),
+        };
+        let mut teller = Teller::new(self.stage, self.step, self.observer.clone());
         stage.begin(self.step);
-        for action in std::mem::take(&mut self.actions) {
+        let actions = std::mem::take(&mut self.actions);
+        for (index, &action) in actions.iter().enumerate() {
             let begin = Instant::now();
-            let activity = if action.is_compute() {
-                Activity::Busy
+            let waited = if action.is_compute() {
+                self.position.action(action, Activity::Busy);
+                self.compute(action, stage, &mut desk)?;
+                Waited::default()
             } else {
-                Activity::Waiting
+                self.position.action(action, Activity::Waiting);
+                let next = stage
+                    .works_ahead()
+                    .then(|| upcoming(&actions[index..], self.cool_down))
+                    .flatten();
+                self.transfer(action, stage, &mut desk, next, &teller)?
             };
-            self.position.action(action, activity);
-            let id = action.micro_batch();
-            match action {
-                Action::RecvForward(_) => {
-                    let boundary = self.mailboxes.receive_forward(id)?;
-                    self.inputs.insert(id, boundary);
-                }
-                Action::Forward(_) => {
-                    let input = self.inputs.remove(&id).ok_or(Cause::Missing(action))?;
-                    let target = self.targets.remove(&id).map(|(target, _)| target);
-                    let output = match self.mode {
-                        Mode::Training => stage.forward(id, input, target)?,
-                        Mode::Evaluation => stage.infer(self.mode, id, input, target),
-                    };
-                    match output {
-                        PieceOutput::Next(boundary) => {
-                            outputs.insert(id, boundary);
-                        }
-                        PieceOutput::Loss(loss) => {
-                            let share = shares.get(&id).copied().unwrap_or(1.0);
-                            let seed =
-                                Tensor::<1>::full([1], share, (&loss.device(), loss.dtype()));
-                            cotangents.insert(id, vec![Some(Gradient::new(seed))]);
-                            losses.insert(id, loss);
-                        }
-                    }
-                }
-                Action::SendForward(_) => {
-                    let boundary = outputs.remove(&id).ok_or(Cause::Missing(action))?;
-                    self.mailboxes.send_forward(id, boundary)?;
-                }
-                Action::RecvBackward(_) => {
-                    let gradients = self.mailboxes.receive_backward(id)?;
-                    cotangents.insert(id, gradients);
-                }
-                Action::Backward(_) => {
-                    let gradients = cotangents.remove(&id).ok_or(Cause::Missing(action))?;
-                    let gradients = stage.backward(id, gradients)?;
-                    cotangents.insert(id, gradients);
-                }
-                Action::SendBackward(_) => {
-                    let gradients = cotangents.remove(&id).ok_or(Cause::Missing(action))?;
-                    self.mailboxes.send_backward(id, gradients)?;
-                }
-                // Refused before a schedule comes here.
-                Action::BackwardInput(_) | Action::BackwardWeight(_) => {
-                    return Err(Cause::Missing(action));
-                }
-            }
-            if let Some(observer) = &self.observer {
-                observer.action(&ActionSpan {
-                    step: self.step,
-                    stage: self.stage,
-                    action,
-                    begin,
-                    end: Instant::now(),
-                    in_flight: stage.in_flight(),
-                    retained: stage.retained(),
-                });
-            }
+            teller.action(action, begin..Instant::now(), waited, stage);
         }
         // Read at the end only: on a device each read waits for the queue.
-        let losses = losses
-            .into_iter()
-            .map(|(id, loss)| (id, loss.into_scalar::<f64>()))
-            .collect();
+        let losses = desk.losses.into_iter();
         Ok(Outcome {
-            losses,
-            outputs,
-            report: stage.report(),
+            losses: losses
+                .map(|(id, loss)| (id, loss.into_scalar::<f64>()))
+                .collect(),
+            outputs: desk.outputs,
+            report: stage.report(teller.times()),
         })
+    }
+
+    fn compute(
+        &mut self,
+        action: Action,
+        stage: &mut Stage<C>,
+        desk: &mut Desk<C>,
+    ) -> Result<(), Cause> {
+        let id = action.micro_batch();
+        match action {
+            Action::Forward(_) => {
+                let input = desk.inputs.remove(&id).ok_or(Cause::Missing(action))?;
+                let (target, share) = desk.targets.remove(&id).unzip();
+                let output = match self.mode {
+                    Mode::Training => stage.forward(id, input, target)?,
+                    Mode::Evaluation => stage.infer(self.mode, id, input, target),
+                };
+                match output {
+                    PieceOutput::Next(boundary) => {
+                        desk.outputs.insert(id, boundary);
+                    }
+                    PieceOutput::Loss(loss) => {
+                        let share = share.unwrap_or(1.0);
+                        let seed = Tensor::<1>::full([1], share, (&loss.device(), loss.dtype()));
+                        desk.cotangents.insert(id, vec![Some(Gradient::new(seed))]);
+                        desk.losses.insert(id, loss);
+                    }
+                }
+            }
+            Action::Backward(_) => {
+                let gradients = desk.cotangents.remove(&id).ok_or(Cause::Missing(action))?;
+                let gradients = stage.backward(id, gradients)?;
+                desk.cotangents.insert(id, gradients);
+            }
+            // Refused before a schedule comes here, or no computing.
+            _ => return Err(Cause::Missing(action)),
+        }
+        Ok(())
+    }
+
+    fn transfer(
+        &mut self,
+        action: Action,
+        stage: &mut Stage<C>,
+        desk: &mut Desk<C>,
+        next: Option<crate::runtime::stage::Upcoming>,
+        teller: &Teller,
+    ) -> Result<Waited, Cause> {
+        let id = action.micro_batch();
+        let mut waiting = Waiting {
+            stage,
+            position: &self.position,
+            next,
+        };
+        let waited = match action {
+            Action::RecvForward(_) => {
+                let inlet = self.ports.receive_forward.as_deref_mut();
+                let (boundary, waited) = waiting.receive(inlet, id)?;
+                desk.inputs.insert(id, boundary);
+                waited
+            }
+            Action::RecvBackward(_) => {
+                let inlet = self.ports.receive_backward.as_deref_mut();
+                let (gradients, waited) = waiting.receive(inlet, id)?;
+                desk.cotangents.insert(id, gradients);
+                waited
+            }
+            Action::SendForward(_) => {
+                let boundary = desk.outputs.remove(&id).ok_or(Cause::Missing(action))?;
+                let bytes = boundary.bytes();
+                let outlet = self.ports.send_forward.as_deref_mut();
+                let (way, waited) = waiting.send(outlet, (id, bytes), boundary)?;
+                teller.message(action, bytes, &way);
+                waited
+            }
+            Action::SendBackward(_) => {
+                let gradients = desk.cotangents.remove(&id).ok_or(Cause::Missing(action))?;
+                let bytes = gradients.iter().flatten().map(Gradient::bytes).sum();
+                let outlet = self.ports.send_backward.as_deref_mut();
+                let (way, waited) = waiting.send(outlet, (id, bytes), gradients)?;
+                teller.message(action, bytes, &way);
+                waited
+            }
+            // Not a transfer.
+            _ => return Err(Cause::Missing(action)),
+        };
+        Ok(waited)
     }
 }

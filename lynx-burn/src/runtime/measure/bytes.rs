@@ -26,7 +26,7 @@ use crate::runtime::chain::Chain;
 use crate::runtime::exec::error::Cause;
 use crate::runtime::memory::Meter;
 use crate::runtime::parcel::Parcel;
-use crate::runtime::stage::{Stage, StageParts};
+use crate::runtime::stage::{Ahead, Stage, StageParts};
 use crate::units::Bytes;
 
 /// Of the segments of a layer, or of all before or after the layers.
@@ -138,6 +138,7 @@ impl<C: Chain> Bench<'_, C> {
             first_trainable: self.first_trainable,
             optimizer: SgdConfig::new().init(),
             seed: 0,
+            ahead: Ahead::Never,
             position: self.subject.position.clone(),
         });
         stage.begin(0);

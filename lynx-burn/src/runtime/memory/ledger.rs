@@ -16,6 +16,8 @@ pub(crate) struct Ledger {
     entries: BTreeMap<MicroBatchId, i64>,
     current: i64,
     peak: i64,
+    /// Where the watch began, and the most bytes since then.
+    watch: (i64, i64),
 }
 
 impl Ledger {
@@ -24,6 +26,17 @@ impl Ledger {
         *self.entries.entry(micro_batch).or_default() += change;
         self.current += change;
         self.peak = self.peak.max(self.current);
+        self.watch.1 = self.watch.1.max(self.current);
+    }
+
+    /// Begins to watch how much is added.
+    pub(crate) fn watch(&mut self) {
+        self.watch = (self.current, self.current);
+    }
+
+    /// The most that was added since [`watch`](Self::watch) at one time, whether it stayed or not.
+    pub(crate) fn watched_growth(&self) -> i64 {
+        self.watch.1 - self.watch.0
     }
 
     /// The micro-batch keeps nothing any more.
@@ -48,6 +61,20 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_watch_sees_the_highest_rise_and_not_what_is_left_of_it() {
+        let mut ledger = Ledger::default();
+        ledger.book(MicroBatchId(0), 1000);
+        ledger.watch();
+        for change in [-10, 60, -40, 20] {
+            ledger.book(MicroBatchId(1), change);
+        }
+        assert_eq!(
+            (ledger.watched_growth(), ledger.current()),
+            (50, Bytes(1030))
+        );
+    }
 
     #[test]
     fn the_peak_is_the_largest_sum_and_a_closed_entry_leaves_nothing() {

@@ -1,28 +1,28 @@
 //! A micro-batch's way back through a stage.
 
 use super::flight::Held;
-use super::piece::PieceOutput;
 use super::{Stage, StageError};
 use crate::ids::MicroBatchId;
-use crate::runtime::boundary::Signature;
 use crate::runtime::chain::Chain;
 use crate::runtime::exec::position::Pass;
 use crate::runtime::gradient::Gradient;
-use crate::runtime::parcel::Parcel;
 use crate::runtime::tape::Tape;
+
+/// Gradients of a boundary's float tensors.
+type Gradients = Vec<Option<Gradient>>;
 
 impl<C: Chain> Stage<C> {
     /// Takes the gradient of a micro-batch's output back through the stage; returns its input's.
     pub(crate) fn backward(
         &mut self,
         micro_batch: MicroBatchId,
-        gradients: Vec<Option<Gradient>>,
-    ) -> Result<Vec<Option<Gradient>>, StageError> {
+        gradients: Gradients,
+    ) -> Result<Gradients, StageError> {
         let mut flight = self
             .flights
             .remove(&micro_batch)
             .ok_or(StageError::NothingKept { micro_batch })?;
-        let mut gradients: Vec<Option<Gradient>> = gradients
+        let mut gradients: Gradients = gradients
             .into_iter()
             .map(|gradient| gradient.map(|gradient| gradient.moved_to(&self.device)))
             .collect();
@@ -38,22 +38,16 @@ impl<C: Chain> Stage<C> {
                     gradients = self.pull(micro_batch, piece, tape, gradients)?;
                     self.ledger.book(micro_batch, -bytes);
                 }
-                Held::Input {
-                    group,
-                    input,
-                    output,
-                } => {
-                    let before = self.meter.read();
-                    let tapes = self.rebuild(micro_batch, group, input, &output, &target)?;
-                    let rebuilt = match (before, self.meter.read()) {
-                        (Some(before), Some(after)) => after - before,
-                        _ => 0,
-                    };
-                    self.ledger.book(micro_batch, rebuilt);
-                    for (piece, tape) in tapes.into_iter().rev() {
-                        gradients = self.pull(micro_batch, piece, tape, gradients)?;
-                    }
-                    self.ledger.book(micro_batch, -(bytes + rebuilt));
+                Held::Rebuilt { tapes } => {
+                    gradients = self.pull_all(micro_batch, tapes, gradients)?;
+                    self.ledger.book(micro_batch, -bytes);
+                }
+                Held::Input(skipped) => {
+                    let all = skipped.group.len();
+                    let rebuilt =
+                        self.rebuild(micro_batch, flight.size(), (skipped, all), &target)?;
+                    gradients = self.pull_all(micro_batch, rebuilt.tapes, gradients)?;
+                    self.ledger.book(micro_batch, -(bytes + rebuilt.taken));
                 }
             }
         }
@@ -62,36 +56,17 @@ impl<C: Chain> Stage<C> {
         Ok(gradients)
     }
 
-    /// Runs a group again, each segment on a tape.
-    fn rebuild(
+    /// Takes gradients back over the tapes of a group, from the last.
+    fn pull_all(
         &mut self,
         micro_batch: MicroBatchId,
-        group: std::ops::Range<usize>,
-        input: Parcel<C::Boundary>,
-        expected: &Signature,
-        target: &Option<C::Target>,
-    ) -> Result<Vec<(usize, Tape)>, StageError> {
-        let mut tapes = Vec::with_capacity(group.len());
-        let mut output = PieceOutput::Next(input);
-        for piece in group {
-            let PieceOutput::Next(current) = output else {
-                break;
-            };
-            let (tape, next) = self.tracked(piece, Pass::Recompute, micro_batch, current, target);
-            for segment in self.pieces[piece].range.clone() {
-                self.recomputed[segment - self.first] += 1;
-            }
-            tapes.push((piece, tape));
-            output = next;
-        }
-        let found = Signature::of(&output);
-        if found != *expected {
-            return Err(StageError::RecomputeDiffers {
-                expected: expected.dims.clone(),
-                found: found.dims,
-            });
-        }
-        Ok(tapes)
+        tapes: Vec<(usize, Tape)>,
+        gradients: Gradients,
+    ) -> Result<Gradients, StageError> {
+        let mut tapes = tapes.into_iter().rev();
+        tapes.try_fold(gradients, |gradients, (piece, tape)| {
+            self.pull(micro_batch, piece, tape, gradients)
+        })
     }
 
     /// Takes gradients back over one tape, adding up the parameters'.
@@ -100,8 +75,8 @@ impl<C: Chain> Stage<C> {
         micro_batch: MicroBatchId,
         piece: usize,
         tape: Tape,
-        gradients: Vec<Option<Gradient>>,
-    ) -> Result<Vec<Option<Gradient>>, StageError> {
+        gradients: Gradients,
+    ) -> Result<Gradients, StageError> {
         let piece = &self.pieces[piece];
         // Of several segments on one tape, the last: that is where the backward begins.
         self.position

@@ -1,6 +1,6 @@
 //! A micro-batch's way through a stage.
 
-use super::flight::{Flight, Held};
+use super::flight::{Flight, Held, Skipped};
 use super::piece::{PieceOutput, PieceRun};
 use super::{Stage, StageError};
 use crate::ids::MicroBatchId;
@@ -21,7 +21,10 @@ impl<C: Chain> Stage<C> {
     ) -> Result<PieceOutput<C::Boundary>, StageError> {
         let input = input.map_tensors(&mut ToDevice(&self.device));
         let target = target.map(|target| target.map_tensors(&mut ToDevice(&self.device)));
-        let mut flight = Flight::new(self.bytes_of(&input));
+        let arriving = Signature::of(&input);
+        let arrived = arriving.bytes_from(self.meter.smallest());
+        let mut flight = Flight::new(arrived, arriving.bytes());
+        self.ledger.watch();
         self.ledger.book(micro_batch, flight.arrived());
         let mut output = PieceOutput::Next(input);
         for run in self.runs.clone() {
@@ -48,8 +51,8 @@ impl<C: Chain> Stage<C> {
                 }
                 _ => {
                     let kept = match &held {
-                        Held::Input { input, .. } => self.bytes_of(input),
-                        Held::Tape { .. } | Held::Nothing => 0,
+                        Held::Input(skipped) => self.bytes_of(&skipped.input),
+                        _ => 0,
                     };
                     self.ledger.book(micro_batch, kept);
                     kept
@@ -63,6 +66,7 @@ impl<C: Chain> Stage<C> {
             self.ledger.book(micro_batch, sent);
             flight.release_from_last(sent);
         }
+        self.forward_growth.1 = self.forward_growth.1.max(self.ledger.watched_growth());
         flight.set_target(target);
         self.flights.insert(micro_batch, flight);
         Ok(output)
@@ -109,11 +113,11 @@ impl<C: Chain> Stage<C> {
             output = self.untracked(piece, Mode::Training, micro_batch, current, target);
         }
         let held = match kept {
-            Some((first, input)) => Held::Input {
+            Some((first, input)) => Held::Input(Skipped {
                 group: first..group.end,
                 input,
                 output: Signature::of(&output),
-            },
+            }),
             None => Held::Nothing,
         };
         (held, output)

@@ -4,11 +4,14 @@
 //! ([`Stage::forward`]), a gradient into the previous one ([`Stage::backward`]) and the sums of
 //! gradients into new parameters ([`Stage::apply`]).
 
+mod ahead;
 mod backward;
 mod error;
 mod flight;
 mod forward;
 mod piece;
+mod rebuild;
+mod report;
 mod update;
 
 use std::collections::BTreeMap;
@@ -17,11 +20,15 @@ use std::sync::Arc;
 use burn::optim::ModuleOptimizer;
 use burn::prelude::*;
 
+pub(crate) use ahead::{Ahead, Upcoming};
 pub use error::StageError;
 pub(crate) use piece::{Piece, PieceOutput};
+pub(crate) use rebuild::Rebuilding;
+pub use report::{StageReport, StageTimes};
 
 use self::flight::Flight;
 use self::piece::PieceRun;
+use self::rebuild::Sizes;
 use super::accumulator::Accumulator;
 use super::chain::{Chain, Context, Mode};
 use super::exec::position::{Pass, Position};
@@ -53,6 +60,14 @@ pub(crate) struct Stage<C: Chain> {
     seed: u64,
     step: u64,
     recomputed: Vec<u64>,
+    /// Since the last time somebody asked.
+    rebuildings: Vec<Rebuilding>,
+    /// What may be recomputed while the stage waits.
+    ahead: Ahead,
+    sizes: Sizes,
+    /// The most bytes that a forward added to the ledger, for a moment or to stay, in the run before
+    /// and in this one. (A thread's very first forward also fills caches.)
+    forward_growth: (i64, i64),
     position: Arc<Position>,
 }
 
@@ -68,23 +83,8 @@ pub(crate) struct StageParts<C, L> {
     pub(crate) first_trainable: usize,
     pub(crate) optimizer: ModuleOptimizer,
     pub(crate) seed: u64,
+    pub(crate) ahead: Ahead,
     pub(crate) position: Arc<Position>,
-}
-
-/// What a stage reports of a step.
-#[derive(Clone, Debug)]
-pub struct StageReport {
-    /// Which stage.
-    pub stage: StageId,
-    /// The most bytes of boundaries and tapes that were kept at one time.
-    pub retained_peak: Bytes,
-    /// Bytes kept now: zero between steps.
-    pub retained: Bytes,
-    /// Whether tapes could be seen. If not, the bytes are those of kept boundaries alone: install
-    /// [`TrackingAllocator`](crate::memory::TrackingAllocator) to see them on a CPU.
-    pub tapes_measured: bool,
-    /// How often each segment was recomputed, from the stage's first segment on.
-    pub recomputed: Vec<(SegmentId, u64)>,
 }
 
 impl<C: Chain> Stage<C> {
@@ -116,6 +116,10 @@ impl<C: Chain> Stage<C> {
             seed: parts.seed,
             step: 0,
             recomputed: vec![0; parts.range.len()],
+            rebuildings: Vec::new(),
+            ahead: parts.ahead,
+            sizes: Sizes::new(),
+            forward_growth: (0, 0),
             position: parts.position,
             module: parts.module,
         }
@@ -139,9 +143,13 @@ impl<C: Chain> Stage<C> {
         self.flights.clear();
         self.ledger.reset_peak();
         self.recomputed.fill(0);
+        self.rebuildings.clear();
+        if self.forward_growth.1 > 0 {
+            self.forward_growth = (self.forward_growth.1, 0);
+        }
     }
 
-    pub(crate) fn report(&self) -> StageReport {
+    pub(crate) fn report(&self, times: StageTimes) -> StageReport {
         StageReport {
             stage: self.id,
             retained_peak: self.ledger.peak(),
@@ -153,6 +161,7 @@ impl<C: Chain> Stage<C> {
                 .enumerate()
                 .map(|(offset, &count)| (SegmentId(self.first + offset), count))
                 .collect(),
+            times,
         }
     }
 

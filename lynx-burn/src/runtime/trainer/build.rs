@@ -121,6 +121,7 @@ impl TrainerBuilder {
             executable(schedule)?;
         }
         let policies = self.policy.resolve(&layout, &partition)?;
+        let ahead = self.stages_ahead(&partition)?;
         let mut pieces: Vec<C> = pieces
             .into_iter()
             // Creates what was not, on the stage's device, and leaves autodiff's graph clean.
@@ -138,8 +139,9 @@ impl TrainerBuilder {
             .into_iter()
             .zip(policies)
             .zip(devices)
+            .zip(ahead)
             .enumerate()
-            .map(|(index, ((module, policy), device))| {
+            .map(|(index, (((module, policy), device), ahead))| {
                 Stage::new(StageParts {
                     id: StageId(index),
                     device,
@@ -150,6 +152,7 @@ impl TrainerBuilder {
                     first_trainable,
                     optimizer: optimizer.clone(),
                     seed: self.seed,
+                    ahead,
                     position: positions[index].clone(),
                 })
             })
@@ -164,6 +167,7 @@ impl TrainerBuilder {
             clip_norm: self.clip_norm,
             non_finite: self.non_finite,
             observer: self.observer,
+            link: self.link,
             step: 0,
             schedules: HashMap::new(),
             loss_is_finite: true,

@@ -6,9 +6,13 @@ use std::time::Duration;
 use burn::prelude::*;
 
 use super::ScheduleSource;
+use super::overlap::Overlap;
+use crate::plan::advance::Advance;
 use crate::plan::policy::Policy;
 use crate::plan::schedule::{Kind, Schedule};
+use crate::runtime::comm::speed::LinkSpeed;
 use crate::runtime::exec::observer::Observer;
+use crate::units::Bytes;
 
 /// How a chain is cut into stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +48,10 @@ pub struct TrainerBuilder {
     pub(super) non_finite: NonFinite,
     pub(super) stall_timeout: Duration,
     pub(super) observer: Option<Arc<dyn Observer>>,
+    pub(super) link: Option<LinkSpeed>,
+    pub(super) overlap: Overlap,
+    pub(super) ahead: Option<Vec<Vec<Advance>>>,
+    pub(super) memory_budget: Option<Bytes>,
 }
 
 impl Default for TrainerBuilder {
@@ -60,6 +68,10 @@ impl Default for TrainerBuilder {
             // Compiling kernels for a first step can take minutes.
             stall_timeout: Duration::from_secs(600),
             observer: None,
+            link: None,
+            overlap: Overlap::default(),
+            ahead: None,
+            memory_budget: None,
         }
     }
 }
@@ -132,6 +144,45 @@ impl TrainerBuilder {
         self
     }
 
+    /// Gives the links between stages a bandwidth and a latency, each direction its own. Default:
+    /// none, messages pass as fast as memory allows.
+    #[must_use]
+    pub fn link(mut self, speed: LinkSpeed) -> Self {
+        self.link = Some(speed);
+        self
+    }
+
+    /// What a stage recomputes while it waits for a neighbour. Default: nothing.
+    #[must_use]
+    pub fn overlap(mut self, overlap: Overlap) -> Self {
+        self.overlap = overlap;
+        self
+    }
+
+    /// Which segments may be recomputed before their backward, under [`Overlap::Planned`]: one list
+    /// per stage with one entry per segment of that stage, as
+    /// [`Plan::ahead`](crate::plan::planner::Plan::ahead) makes them. Of segments that are recomputed
+    /// together, each from the one before it, those before the first that may not be are.
+    #[must_use]
+    pub fn ahead(mut self, allowed: Vec<Vec<Advance>>) -> Self {
+        self.ahead = Some(allowed);
+        self
+    }
+
+    /// The most bytes of boundaries and tapes that [`Overlap::Opportunistic`] may lead each stage
+    /// to. Default: no limit.
+    ///
+    /// It limits what is recomputed early, not what the policy needs anyway. How much a run takes is
+    /// known from the last time, and how much forwards will add, from the last step: with a
+    /// micro-batch larger than any of that step, a peak may be above the budget once. Where memory
+    /// cannot be read (see [`StageReport::tapes_measured`](crate::StageReport::tapes_measured)),
+    /// nothing is recomputed early under a budget.
+    #[must_use]
+    pub fn memory_budget(mut self, retained: Bytes) -> Self {
+        self.memory_budget = Some(retained);
+        self
+    }
+
     /// Seed of everything random in training. Default: 0.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
@@ -153,7 +204,7 @@ impl TrainerBuilder {
         self
     }
 
-    /// How long a stage may stay inside one segment, or wait for a neighbour that does not compute
+    /// How long a stage may stay inside one segment, or wait for neighbours that do not go on
     /// either, before it counts as stuck. Default: ten minutes.
     #[must_use]
     pub fn stall_timeout(mut self, time: Duration) -> Self {

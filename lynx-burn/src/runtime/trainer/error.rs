@@ -1,5 +1,6 @@
 //! Why a trainer cannot be made or cannot go on.
 
+use crate::ids::StageId;
 use crate::plan::layout::LayoutError;
 use crate::plan::partition::PartitionError;
 use crate::plan::policy::PolicyError;
@@ -59,6 +60,29 @@ pub enum BuildError {
     /// A threshold that is not a positive number.
     #[error("gradients cannot be clipped to a norm of {0}")]
     ClipNorm(f64),
+    /// Planned overlap without a plan.
+    #[error("planned overlap needs to be told what may be recomputed ahead")]
+    NothingPlanned,
+    /// What may be recomputed ahead is told for another number of stages.
+    #[error("what may be recomputed ahead is told for {given} stages, but there are {stages}")]
+    AheadStages {
+        /// The stages that are told of.
+        given: usize,
+        /// The stages there are.
+        stages: usize,
+    },
+    /// What may be recomputed ahead is told for a stage of another size.
+    #[error(
+        "what may be recomputed ahead is told for {given} segments of {stage}, which has {segments}"
+    )]
+    AheadSegments {
+        /// The stage at fault.
+        stage: StageId,
+        /// The segments that are told of.
+        given: usize,
+        /// The segments it has.
+        segments: usize,
+    },
     /// Nothing would be learnt.
     #[error("no parameter of the model is trainable")]
     NothingTrainable,

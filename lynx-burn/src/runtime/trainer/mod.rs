@@ -7,6 +7,7 @@
 mod build;
 mod builder;
 mod error;
+mod overlap;
 mod report;
 mod update;
 
@@ -17,14 +18,16 @@ use burn::prelude::*;
 
 pub use builder::{NonFinite, Split, TrainerBuilder};
 pub use error::{BuildError, TrainError};
+pub use overlap::Overlap;
 pub use report::{BackwardReport, StepReport, UpdateReport};
 
 use super::boundary::{Boundary, Lower};
 use super::chain::{Chain, Mode};
+use super::comm::ports;
+use super::comm::speed::LinkSpeed;
 use super::exec::crew::Crew;
 use super::exec::error::Cause;
-use super::exec::mailbox;
-use super::exec::observer::Observer;
+use super::exec::observer::{Observer, RunStart};
 use super::exec::run::{Job, Outcome};
 use super::parcel::Parcel;
 use super::stage::Stage;
@@ -64,6 +67,7 @@ pub struct Trainer<C: Chain> {
     clip_norm: Option<f64>,
     non_finite: NonFinite,
     observer: Option<Arc<dyn Observer>>,
+    link: Option<LinkSpeed>,
     step: u64,
     schedules: HashMap<(usize, bool), Arc<Schedule>>,
     /// The loss of a backward that has not been applied was not a number.
@@ -271,19 +275,34 @@ impl<C: Chain> Trainer<C> {
         }
         let schedule = self.schedule(micro_batches, mode == Mode::Training)?;
         let stages = self.partition.stages();
-        let mailboxes = mailbox::connect(stages, self.mailbox_capacity, self.crew.stop_signal());
+        let ports = ports::connect(
+            stages,
+            self.mailbox_capacity,
+            self.link,
+            self.crew.stop_signal(),
+        );
+        if let Some(observer) = &self.observer {
+            observer.run(&RunStart {
+                step: self.step,
+                mode,
+                stages,
+                micro_batches,
+            });
+        }
         let mut inputs = Some(inputs);
         let mut targets = Some(targets);
-        let jobs = mailboxes
+        let jobs = ports
             .into_iter()
             .enumerate()
-            .map(|(index, mailboxes)| {
+            .map(|(index, ports)| {
+                let actions = schedule.stages[index].clone();
                 let job = Job {
                     stage: StageId(index),
                     step: self.step,
                     mode,
-                    actions: schedule.stages[index].clone(),
-                    mailboxes,
+                    cool_down: overlap::cool_down(&self.schedule, stages, (index, &actions)),
+                    actions,
+                    ports,
                     inputs: inputs.take().unwrap_or_default(),
                     targets: if index + 1 == stages {
                         targets.take().unwrap_or_default()

@@ -1,7 +1,7 @@
 //! What a step tells.
 
 use crate::runtime::stage::StageReport;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 /// Of the forwards and backwards of one step.
 #[derive(Clone, Debug)]
@@ -18,6 +18,22 @@ impl BackwardReport {
     /// Sum over the stages of the most bytes each retained.
     pub fn retained_peak(&self) -> Bytes {
         Bytes(self.stages.iter().map(|stage| stage.retained_peak.0).sum())
+    }
+
+    /// Recompute that nothing hid, over all stages.
+    pub fn exposed(&self) -> Nanos {
+        self.stages.iter().map(|stage| stage.times.exposed).sum()
+    }
+
+    /// Recompute inside waits, over all stages.
+    pub fn hidden(&self) -> Nanos {
+        self.stages.iter().map(|stage| stage.times.hidden()).sum()
+    }
+
+    /// The share of all recompute that was hidden; `None` where there was none.
+    pub fn hidden_fraction(&self) -> Option<f64> {
+        let (hidden, exposed) = (self.hidden().0 as f64, self.exposed().0 as f64);
+        (hidden + exposed > 0.0).then(|| hidden / (hidden + exposed))
     }
 
     /// Segments recomputed, over all stages and micro-batches.

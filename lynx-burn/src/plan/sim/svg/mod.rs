@@ -51,23 +51,51 @@ const MAX_WIDTH: u32 = 20_000;
 
 /// Draws `timeline`.
 pub fn draw(timeline: &Timeline, options: &Options) -> String {
+    picture(&[("", timeline)], options)
+}
+
+/// Draws timelines of one step, each with its name, one under the other on the same scale: what was
+/// simulated and what happened.
+pub fn draw_together(timelines: &[(&str, &Timeline)], options: &Options) -> String {
+    picture(timelines, options)
+}
+
+fn picture(timelines: &[(&str, &Timeline)], options: &Options) -> String {
     let width = f64::from(options.width.clamp(480, MAX_WIDTH));
-    let right = match memory::highest(timeline) {
+    let all = || timelines.iter().map(|(_, timeline)| *timeline);
+    let highest = all().map(memory::highest).max().unwrap_or_default();
+    let right = match highest {
         Bytes(0) => NO_PEAKS,
         _ => RIGHT,
     };
-    let time = Axis::of_time(timeline.step(), (LEFT, width - right));
+    let step = all().map(Timeline::step).max().unwrap_or_default();
+    let time = Axis::of_time(step, (LEFT, width - right));
     let mut canvas = Canvas::new(width);
     canvas.text((16.0, 28.0), "title", &options.title);
-    canvas.text((16.0, 48.0), "note", &summary(timeline));
-    let rows = Rows::of(timeline);
-    let bands = rows.has_bands(&time);
-    let mut y = style::legend(&mut canvas, timeline, bands, 62.0);
-    let bottom = y + rows.height();
-    time.draw_below(&mut canvas, (y, bottom), "time");
-    rows.draw(&mut canvas, &time, y);
-    y = bottom + 64.0;
-    y = memory::draw(&mut canvas, timeline, options.budget, &time, y);
+    let mut y = 48.0;
+    for (name, timeline) in timelines {
+        let name = match *name {
+            "" => String::new(),
+            name => format!("{name}: "),
+        };
+        let note = format!("{name}{}", summary(timeline));
+        canvas.text((16.0, y), "note", &note);
+        y += 18.0;
+    }
+    let bands = all().any(|timeline| Rows::of(timeline).has_bands(&time));
+    y = style::legend(&mut canvas, &all().collect::<Vec<_>>(), bands, y - 4.0);
+    for (name, timeline) in timelines {
+        if !name.is_empty() {
+            canvas.text((16.0, y + 12.0), "title", name);
+            y += 26.0;
+        }
+        let rows = Rows::of(timeline);
+        let bottom = y + rows.height();
+        time.draw_below(&mut canvas, (y, bottom), "time");
+        rows.draw(&mut canvas, &time, y);
+        y = bottom + 64.0;
+        y = memory::draw(&mut canvas, timeline, options.budget, &time, y);
+    }
     canvas.finish(y)
 }
 

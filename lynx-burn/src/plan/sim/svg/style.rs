@@ -42,9 +42,9 @@ pub(super) fn class(span: &Span) -> Option<&'static str> {
 }
 
 /// Explains the colours that occur; returns where the next thing may begin.
-pub(super) fn legend(canvas: &mut Canvas, timeline: &Timeline, bands: bool, top: f64) -> f64 {
+pub(super) fn legend(canvas: &mut Canvas, timelines: &[&Timeline], bands: bool, top: f64) -> f64 {
     let occurs = |is_it: &dyn Fn(&Span) -> bool| {
-        let tracks = timeline.stages.iter();
+        let tracks = timelines.iter().flat_map(|timeline| &timeline.stages);
         let mut spans = tracks.flat_map(|track| track.main.iter().chain(&track.beside));
         spans.any(is_it)
     };
@@ -52,7 +52,8 @@ pub(super) fn legend(canvas: &mut Canvas, timeline: &Timeline, bands: bool, top:
     let computes = |kind: SpanKind| occurs(&|span| span.kind == kind);
     let shaded = occurs(&|span| span.chunk.0 > 0);
     let messages = |of: fn(&Message) -> bool| {
-        let mut messages = timeline.channels.iter().flat_map(|track| &track.messages);
+        let channels = timelines.iter().flat_map(|timeline| &timeline.channels);
+        let mut messages = channels.flat_map(|track| &track.messages);
         messages.any(of)
     };
     let entries = [

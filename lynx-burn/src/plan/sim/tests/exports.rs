@@ -101,6 +101,35 @@ proptest! {
 }
 
 #[test]
+fn two_timelines_are_drawn_one_under_the_other_on_one_scale() {
+    let short = small();
+    let mut stages = even(3, 5000, 9000);
+    keep(&mut stages[1], 1 << 21);
+    let schedule = eager(&Kind::GPipe.generate(3, 2).unwrap());
+    let (_, long) = record(&schedule, &Costs::with_free_links(stages)).unwrap();
+    let options = svg::Options::default();
+    let together = svg::draw_together(&[("simulated", &short), ("recorded", &long)], &options);
+    elements(&together).unwrap();
+    for name in ["simulated", "recorded"] {
+        assert!(together.contains(&format!(">{name}<")), "{together}");
+    }
+    let rows = |picture: &str, stage: usize| picture.matches(&format!(">stage {stage}<")).count();
+    let alone = [&short, &long].map(|timeline| svg::draw(timeline, &options));
+    for stage in 0..3 {
+        let expected = rows(&alone[0], stage) + rows(&alone[1], stage);
+        assert_eq!(rows(&together, stage), expected);
+    }
+    // The longer one alone sets the scale: its boxes are where they are without the other.
+    let boxes = |picture: &str| {
+        let rects = picture.split("<rect class=\"b\"").skip(1);
+        let left =
+            rects.filter_map(|rect| Some(rect.split("x=\"").nth(1)?.split('"').next()?.to_owned()));
+        left.collect::<std::collections::BTreeSet<String>>()
+    };
+    assert!(boxes(&alone[1]).len() > 3 && boxes(&alone[1]).is_subset(&boxes(&together)));
+}
+
+#[test]
 fn instants_of_a_trace_are_exact_microseconds() {
     let mut stages = even(1, 1_234_567, 3);
     stages[0].forward = vec![super::compute("a \"quoted\" label", 1_234_567)];

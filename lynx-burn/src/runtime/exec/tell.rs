@@ -1,0 +1,124 @@
+//! Adds up what a stage's actions took, and tells the observer of it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::observer::{ActionSpan, MessageSpan, Observer, RecomputeSpan, WaitSpan};
+use super::tally::{self, Waited};
+use crate::ids::StageId;
+use crate::plan::schedule::Action;
+use crate::plan::sim::Cargo;
+use crate::plan::sim::timeline::Awaited;
+use crate::runtime::chain::Chain;
+use crate::runtime::comm::link::Way;
+use crate::runtime::stage::{Stage, StageTimes};
+use crate::units::Bytes;
+
+/// Keeps the times of one stage in one run.
+pub(super) struct Teller {
+    stage: StageId,
+    step: u64,
+    observer: Option<Arc<dyn Observer>>,
+    times: StageTimes,
+}
+
+impl Teller {
+    pub(super) fn new(stage: StageId, step: u64, observer: Option<Arc<dyn Observer>>) -> Self {
+        Self {
+            stage,
+            step,
+            observer,
+            times: StageTimes::default(),
+        }
+    }
+
+    pub(super) fn times(&self) -> StageTimes {
+        self.times
+    }
+
+    /// An action is over; `waited` is what of it was waiting.
+    pub(super) fn action<C: Chain>(
+        &mut self,
+        action: Action,
+        time: Range<Instant>,
+        waited: Waited,
+        stage: &mut Stage<C>,
+    ) {
+        let rebuildings = stage.take_rebuildings();
+        let waited = waited.close(time.end, &rebuildings);
+        let parts = waited.cut(&rebuildings);
+        tally::add(&mut self.times, &waited, &parts);
+        let Some(observer) = &self.observer else {
+            return;
+        };
+        for part in parts {
+            let whole = &rebuildings[part.of];
+            observer.recompute(&RecomputeSpan {
+                stage: self.stage,
+                micro_batch: whole.micro_batch,
+                segments: whole.segments.clone(),
+                window: part.window,
+                begin: part.time.start,
+                end: part.time.end,
+                retained: whole.retained,
+            });
+        }
+        for (window, part) in waited.parts() {
+            observer.wait(&WaitSpan {
+                stage: self.stage,
+                micro_batch: action.micro_batch(),
+                window: *window,
+                awaited: self.awaited(action),
+                begin: part.start,
+                end: part.end,
+            });
+        }
+        observer.action(&ActionSpan {
+            step: self.step,
+            stage: self.stage,
+            action,
+            begin: time.start,
+            end: time.end,
+            in_flight: stage.in_flight(),
+            retained: stage.retained(),
+        });
+    }
+
+    /// A message was sent.
+    pub(super) fn message(&self, action: Action, bytes: u64, way: &Way) {
+        if let Some(observer) = &self.observer {
+            let (from, to, cargo) = self.ends(action);
+            observer.message(&MessageSpan {
+                from,
+                to,
+                cargo,
+                micro_batch: action.micro_batch(),
+                bytes: Bytes(bytes),
+                begin: way.begin,
+                left: way.left,
+                arrive: way.arrive,
+            });
+        }
+    }
+
+    fn awaited(&self, action: Action) -> Awaited {
+        let (from, to, cargo) = self.ends(action);
+        match action.is_send() {
+            true => Awaited::Stage(to),
+            false => Awaited::Message { from, to, cargo },
+        }
+    }
+
+    /// The stages of a transfer, and what is transferred.
+    fn ends(&self, action: Action) -> (StageId, StageId, Cargo) {
+        let (own, after) = (self.stage, StageId(self.stage.0 + 1));
+        let before = StageId(own.0.saturating_sub(1));
+        match action {
+            Action::SendForward(_) => (own, after, Cargo::Boundary),
+            Action::RecvBackward(_) => (after, own, Cargo::Gradient),
+            Action::SendBackward(_) => (own, before, Cargo::Gradient),
+            _ => (before, own, Cargo::Boundary),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Recomputing before the backward begins, while the stage has nothing else to do.
+//!
+//! Only one backward at a time is worked for: the next in the stage's list, and only once its own
+//! forward is over. Its runs are rebuilt from the last to the first, the order in which the
+//! backward will need them, so that what stands longest is needed last.
+//!
+//! Under a budget, a run is rebuilt early only if the stage stays within the budget with it *and*
+//! with all that forwards before the backward will add. In the backward itself, what was rebuilt
+//! early is used up before anything is rebuilt on demand: so the peak is within the budget, or it
+//! is the one that recomputation on demand has anyway. A run whose size is unknown is left to
+//! its backward, which tells it: a budget that may be broken once is none.
+
+use std::ops::Range;
+
+use super::flight::{Flight, Held};
+use super::{Stage, StageError};
+use crate::ids::MicroBatchId;
+use crate::plan::advance::Advance;
+use crate::runtime::chain::Chain;
+use crate::units::Bytes;
+
+/// What a stage may recompute while it waits.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Ahead {
+    /// Nothing.
+    #[default]
+    Never,
+    /// What a plan allows, for each of the stage's segments.
+    Planned(Vec<Advance>),
+    /// Anything, as long as the stage retains no more than this; without a budget, anything.
+    Opportunistic(Option<Bytes>),
+}
+
+/// The next backward in a stage's list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Upcoming {
+    pub(crate) micro_batch: MicroBatchId,
+    /// Whether it is one of the cool-down.
+    pub(crate) cool_down: bool,
+    /// How many forwards come before it.
+    pub(crate) forwards: usize,
+}
+
+/// Where work for a backward is found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    micro_batch: MicroBatchId,
+    /// The run's, in the flight.
+    place: usize,
+    /// How many of its pieces may be recomputed.
+    pieces: usize,
+}
+
+/// What to do about one run.
+enum Verdict {
+    /// So many of its pieces.
+    Rebuild(usize),
+    PassOver,
+    Stop,
+}
+
+impl<C: Chain> Stage<C> {
+    /// Whether anything may be done ahead at all.
+    pub(crate) fn works_ahead(&self) -> bool {
+        !matches!(self.ahead, Ahead::Never)
+    }
+
+    /// Recomputes what [`find_ahead`](Self::find_ahead) has found.
+    pub(crate) fn recompute_ahead(&mut self, found: Found) -> Result<(), StageError> {
+        let micro_batch = found.micro_batch;
+        let nothing = StageError::NothingKept { micro_batch };
+        let flight = self.flights.remove(&micro_batch);
+        let mut flight = flight.ok_or_else(|| nothing.clone())?;
+        let skipped = flight.take_skipped(found.place).ok_or(nothing)?;
+        let work = (skipped, found.pieces);
+        let rebuilt = self.rebuild(micro_batch, flight.size(), work, flight.target())?;
+        flight.put_rebuilt(found.place, rebuilt);
+        self.flights.insert(micro_batch, flight);
+        Ok(())
+    }
+
+    /// What to recompute next; nothing if there is nothing that may be.
+    pub(crate) fn find_ahead(&self, next: &Upcoming) -> Option<Found> {
+        let flight = self.flights.get(&next.micro_batch)?;
+        for (place, held) in flight.last_to_first() {
+            match held {
+                Held::Tape { .. } | Held::Rebuilt { .. } => {}
+                Held::Nothing => return None,
+                Held::Input(skipped) => match self.judge(next, flight, &skipped.group) {
+                    Verdict::Rebuild(pieces) => {
+                        return Some(Found {
+                            micro_batch: next.micro_batch,
+                            place,
+                            pieces,
+                        });
+                    }
+                    Verdict::PassOver => {}
+                    Verdict::Stop => return None,
+                },
+            }
+        }
+        None
+    }
+
+    fn judge(&self, next: &Upcoming, flight: &Flight<C>, group: &Range<usize>) -> Verdict {
+        match &self.ahead {
+            Ahead::Never => Verdict::Stop,
+            Ahead::Planned(allowed) => {
+                let may = |segment: usize| {
+                    let allowed = allowed.get(segment - self.first);
+                    allowed.is_some_and(|allowed| allowed.allows(next.cool_down))
+                };
+                // One piece makes the next one's input, so what may be done is a beginning.
+                let pieces = group.clone();
+                let pieces =
+                    pieces.take_while(|piece| self.segments_of(&(*piece..piece + 1)).all(may));
+                match pieces.count() {
+                    0 => Verdict::PassOver,
+                    pieces => Verdict::Rebuild(pieces),
+                }
+            }
+            Ahead::Opportunistic(None) => Verdict::Rebuild(group.len()),
+            Ahead::Opportunistic(Some(budget)) => {
+                let size = self.sizes.get(&(group.start, flight.size()));
+                let forwards = i64::try_from(next.forwards).unwrap_or(i64::MAX);
+                let growth = self.forward_growth.0.max(self.forward_growth.1);
+                let growth = growth.saturating_mul(forwards);
+                let budget = i64::try_from(budget.0).unwrap_or(i64::MAX);
+                let fits = |size: i64| {
+                    let then = self.ledger.current().0 as i64;
+                    then.saturating_add(size).saturating_add(growth) <= budget
+                };
+                // Were a smaller one before it rebuilt instead, it would stand while this one is
+                // rebuilt on demand.
+                match size {
+                    Some(&size) if fits(size) => Verdict::Rebuild(group.len()),
+                    _ => Verdict::Stop,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Recomputing: a group's forward again, this time on tapes.
+//!
+//! It happens inside the backward that needs it, or before, while the stage waits for a message.
+//! Either way it is the same work from the same input, and is measured here.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Instant;
+
+use super::flight::Skipped;
+use super::piece::PieceOutput;
+use super::{Stage, StageError};
+use crate::ids::MicroBatchId;
+use crate::runtime::boundary::Signature;
+use crate::runtime::chain::Chain;
+use crate::runtime::exec::position::Pass;
+use crate::runtime::tape::Tape;
+use crate::units::Bytes;
+
+/// One group that was recomputed.
+#[derive(Clone, Debug)]
+pub(crate) struct Rebuilding {
+    pub(crate) micro_batch: MicroBatchId,
+    /// Of the whole chain.
+    pub(crate) segments: Range<usize>,
+    pub(crate) begin: Instant,
+    pub(crate) end: Instant,
+    /// What the stage keeps afterwards.
+    pub(crate) retained: Bytes,
+}
+
+/// What came of it.
+pub(super) struct Rebuilt<C: Chain> {
+    /// By piece, from the first.
+    pub(super) tapes: Vec<(usize, Tape)>,
+    /// The bytes that this took; they are in the ledger.
+    pub(super) taken: i64,
+    /// What of the group is still to be recomputed.
+    pub(super) rest: Option<Skipped<C>>,
+}
+
+/// What rebuilding a group took the last time, by its first piece and the micro-batch's size.
+pub(super) type Sizes = BTreeMap<(usize, u64), i64>;
+
+impl<C: Chain> Stage<C> {
+    /// Runs the first `pieces` of a group again, each on a tape.
+    pub(super) fn rebuild(
+        &mut self,
+        micro_batch: MicroBatchId,
+        size: u64,
+        (skipped, pieces): (Skipped<C>, usize),
+        target: &Option<C::Target>,
+    ) -> Result<Rebuilt<C>, StageError> {
+        let begin = Instant::now();
+        let before = self.meter.read();
+        let Skipped {
+            group,
+            input,
+            output: expected,
+        } = skipped;
+        let until = group.end.min(group.start.saturating_add(pieces));
+        let segments = self.segments_of(&(group.start..until));
+        let mut tapes = Vec::with_capacity(until - group.start);
+        let mut output = PieceOutput::Next(input);
+        for piece in group.start..until {
+            let PieceOutput::Next(current) = output else {
+                break;
+            };
+            let (tape, next) = self.tracked(piece, Pass::Recompute, micro_batch, current, target);
+            for segment in self.pieces[piece].range.clone() {
+                self.recomputed[segment - self.first] += 1;
+            }
+            tapes.push((piece, tape));
+            output = next;
+        }
+        let rest = match output {
+            PieceOutput::Next(input) if until < group.end => Some(Skipped {
+                group: until..group.end,
+                input,
+                output: expected,
+            }),
+            output => {
+                let found = Signature::of(&output);
+                if found != expected {
+                    return Err(StageError::RecomputeDiffers {
+                        expected: expected.dims,
+                        found: found.dims,
+                    });
+                }
+                None
+            }
+        };
+        let taken = match (before, self.meter.read()) {
+            (Some(before), Some(after)) => after - before,
+            _ => 0,
+        };
+        if rest.is_none() && before.is_some() {
+            self.sizes.insert((group.start, size), taken);
+        }
+        self.ledger.book(micro_batch, taken);
+        self.rebuildings.push(Rebuilding {
+            micro_batch,
+            segments,
+            begin,
+            end: Instant::now(),
+            retained: self.ledger.current(),
+        });
+        Ok(Rebuilt { tapes, taken, rest })
+    }
+
+    /// What was recomputed since this was last asked.
+    pub(crate) fn take_rebuildings(&mut self) -> Vec<Rebuilding> {
+        std::mem::take(&mut self.rebuildings)
+    }
+
+    /// The segments of a group of pieces.
+    pub(super) fn segments_of(&self, group: &Range<usize>) -> Range<usize> {
+        let pieces = self.pieces.get(group.clone()).unwrap_or_default();
+        match (pieces.first(), pieces.last()) {
+            (Some(first), Some(last)) => first.range.start..last.range.end,
+            _ => 0..0,
+        }
+    }
+}
