@@ -19,7 +19,7 @@ use crate::runtime::chain::{Chain, Mode};
 use crate::runtime::comm::ports::Ports;
 use crate::runtime::gradient::Gradient;
 use crate::runtime::parcel::Parcel;
-use crate::runtime::stage::{PieceOutput, Stage, StageReport};
+use crate::runtime::stage::{PieceOutput, Stage, StageReport, Upcoming};
 
 /// Gradients of a boundary's float tensors.
 pub(crate) type Cotangents = Vec<Option<Gradient>>;
@@ -142,7 +142,7 @@ impl<C: Chain> Job<C> {
         action: Action,
         stage: &mut Stage<C>,
         desk: &mut Desk<C>,
-        next: Option<crate::runtime::stage::Upcoming>,
+        next: Option<Upcoming>,
         teller: &Teller,
     ) -> Result<Waited, Cause> {
         let id = action.micro_batch();

@@ -1,12 +1,10 @@
 //! What stages recompute while they wait, from decisions to what each of them obeys.
 
-use super::{BuildError, TrainerBuilder};
+use super::{BuildError, ScheduleSource, TrainerBuilder};
 use crate::ids::StageId;
 use crate::plan::partition::Partition;
 use crate::plan::schedule::{Action, Kind};
 use crate::runtime::stage::Ahead;
-
-use super::ScheduleSource;
 
 /// What a stage recomputes while it waits for a neighbour.
 ///
