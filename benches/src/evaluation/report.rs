@@ -113,7 +113,7 @@ fn kinds(all: &[&Compared]) -> String {
         "",
     );
     let alone = depth_alone(all);
-    text += "\nDepth without windows: the best of all that overlap nothing, over `adapipe` with forwards that run ahead.\n\n\
+    text += "\nDepth without windows: `adapipe` over `adapipe` with forwards that run ahead.\n\n\
              | | settings | least | median | most | |\n| --- | --- | --- | --- | --- | --- |\n";
     line(&mut text, "depth alone", &alone, "");
     text

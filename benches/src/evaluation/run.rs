@@ -48,8 +48,10 @@ pub struct Row {
     /// How far exposed time may be from the best; the worst stage's.
     pub gap: Option<f64>,
     /// Forwards that run ahead, stage by stage.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra_in_flight: Vec<usize>,
     /// What is missing, where it is infeasible.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_bytes: Option<u64>,
 }
 
@@ -160,17 +162,29 @@ fn row(setting: &Setting, strategy: &str, plan: Result<Plan, PlanError>) -> Row 
         weight_gradients_beside: setting.beside,
         strategy: strategy.to_owned(),
         feasible: plan.is_some(),
-        step_ms: of(&|plan| plan.step.time.seconds() * 1e3),
+        step_ms: of(&|plan| digits(plan.step.time.seconds() * 1e3)),
         peak_bytes: plan.as_ref().map(|plan| plan.step.peak.0),
-        hidden_fraction: plan.as_ref().and_then(|plan| plan.step.hidden_fraction()),
-        exposed_ms: of(&|plan| plan.step.exposed.seconds() * 1e3),
-        search_ms: of(&|plan| plan.search.seconds() * 1e3),
-        gap: plan.as_ref().and_then(worst_gap),
+        hidden_fraction: plan
+            .as_ref()
+            .and_then(|plan| plan.step.hidden_fraction())
+            .map(digits),
+        exposed_ms: of(&|plan| digits(plan.step.exposed.seconds() * 1e3)),
+        search_ms: of(&|plan| digits(plan.search.seconds() * 1e3)),
+        gap: plan.as_ref().and_then(worst_gap).map(digits),
         extra_in_flight: plan
             .map(|plan| plan.setup.extra_in_flight)
             .unwrap_or_default(),
         missing_bytes: missing,
     }
+}
+
+/// Six digits are more than a model of costs is good for.
+fn digits(figure: f64) -> f64 {
+    if figure == 0.0 || !figure.is_finite() {
+        return figure;
+    }
+    let unit = 10_f64.powi(5 - figure.abs().log10().floor() as i32);
+    (figure * unit).round() / unit
 }
 
 fn worst_gap(plan: &Plan) -> Option<f64> {

@@ -96,9 +96,9 @@ pub fn worth_of_depth(all: &[&Compared]) -> Ratios {
     against(all, &[SHALLOW])
 }
 
-/// What depth gives without any window: the best of all that overlap nothing, against it.
+/// What depth gives without any window: the balanced knapsack against itself with forwards ahead.
 pub fn depth_alone(all: &[&Compared]) -> Ratios {
-    let ratio = |compared: &&Compared| Some(best(compared, NOT_OVERLAPPED)? / compared.step(DEEP)?);
+    let ratio = |compared: &&Compared| Some(compared.step("adapipe")? / compared.step(DEEP)?);
     Ratios::new(all.iter().filter_map(ratio).collect())
 }
 

@@ -35,6 +35,7 @@ mod stage_search;
 mod stage_sum;
 mod strategy;
 mod sums;
+mod tight;
 
 pub use choice::{LayerGroup, ParseChoiceError, Replay, SegmentChoice, StagePlan};
 pub use deal_error::DealError;
@@ -50,6 +51,7 @@ pub use problem::{Ends, SegmentCost, StageProblem, Windows};
 pub use setup::Setup;
 pub use setup_error::StageSetupError;
 pub use strategy::{Strategy, UnknownStrategy, unlimited};
+pub use tight::Tight;
 
 #[cfg(test)]
 mod brute;

@@ -279,7 +279,8 @@ pub(super) fn micro_batch_time(problem: &StageProblem, cost: &Cost) -> Nanos {
     })
 }
 
-fn elapsed(began: Instant) -> Nanos {
+/// The time since then.
+pub(super) fn elapsed(began: Instant) -> Nanos {
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     Nanos(nanos(began.elapsed()))
 }

@@ -67,6 +67,7 @@ impl Done {
     /// Refuses `action` if it is of no micro-batch or chunk, leads nowhere, was
     /// done before, or needs something that was not. `leads` tells whether there
     /// is a stage at its other end.
+    #[inline]
     pub(super) fn allow(&self, action: Action, leads: bool) -> Result<(), ScheduleError> {
         let (stage, shape, unit) = (self.stage, self.shape, action.unit());
         if unit.micro_batch.0 >= self.micro_batches {
@@ -116,6 +117,7 @@ impl Done {
     }
 
     /// Says what is wrong with an action, if something is.
+    #[cold]
     fn examine(&self, action: Action, mask: u8) -> Result<(), ScheduleError> {
         let (stage, unit) = (self.stage, action.unit());
         if mask & bit(action) != 0 {

@@ -1,11 +1,14 @@
 //! Whole plans of GPTs, strategy against strategy, by their simulated step.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::*;
 use crate::plan::cluster::{Cluster, Window};
-use crate::plan::planner::{DealError, Planner};
+use crate::plan::planner::baselines::{AdaPipe, RetainAll};
+use crate::plan::planner::{DealError, Heu, Planner};
 use crate::plan::profile::{Gpt, ModelProfile};
+use crate::units::Bytes;
 
 const LIMIT: Duration = Duration::from_secs(2);
 
