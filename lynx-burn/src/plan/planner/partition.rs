@@ -2,9 +2,10 @@
 //!
 //! [`Dealer`] asks a planner for every stage and number of layers that matter, once, and for
 //! several at a time where there are processors for it; what it answers does not depend on how
-//! many there are. A stage's layers are of one kind. It deals
-//! evenly, by parameters, by greedy moves of single layers (the paper's way), or exactly. A step
-//! is taken to last `(m - 1)` times the slowest stage, once through all, and the transfers in
+//! many there are. A stage's layers are of one kind.
+//!
+//! It deals evenly, by parameters, by greedy moves of single layers (the paper's way), or exactly.
+//! A step is taken to last `(m - 1)` times the slowest stage, once through all, and the transfers in
 //! between; the simulator knows better. What is balanced is the slowest stage, then the sum.
 
 use super::answers::Answers;

@@ -1,12 +1,14 @@
 //! How long planning takes for the GPT models. Prints, and asserts nothing: run it by hand with
 //! `cargo test --release --no-default-features --lib search_times -- --ignored --nocapture`.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::heu::Heu;
 use super::outcome::{Outcome, Planner};
 use super::partition::Dealer;
 use super::plan::Plan;
+use super::problem::StageProblem;
 use super::setup::Setup;
 use crate::plan::cluster::Cluster;
 use crate::plan::profile::{Gpt, GptSize, ModelProfile};
@@ -37,6 +39,25 @@ fn profiles(size: &str) -> Vec<(String, Cluster, ModelProfile)> {
         }
     }
     all
+}
+
+/// HEU, and how often it is asked.
+#[derive(Default)]
+struct Counted(AtomicUsize);
+
+impl Planner for Counted {
+    fn name(&self) -> &str {
+        "heu"
+    }
+
+    fn plan(&self, problem: &StageProblem) -> Outcome {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Heu::default().plan(problem)
+    }
+
+    fn needs_more_for_more_layers(&self) -> bool {
+        true
+    }
 }
 
 type Times = Vec<(Duration, String)>;
@@ -89,13 +110,15 @@ fn one_stage() {
 
 /// The deal, and the deal with the simulation of its plan.
 fn plan(name: &str, setup: &Setup, deals: &mut Times, plans: &mut Times) {
-    let heu = Heu::default();
+    let heu = Counted::default();
     let began = Instant::now();
     let found = Dealer::new(setup, &heu).unwrap().exact();
     let found = found.map_or("no deal".to_owned(), |deal| format!("{deal:?}"));
-    deals.push((began.elapsed(), format!("{name} {found}")));
+    let took = began.elapsed();
+    let asked = heu.0.into_inner();
+    deals.push((took, format!("{name} {found}, {asked} searches")));
     let began = Instant::now();
-    let step = Plan::new(setup, &heu).map(|plan| plan.step.time.0);
+    let step = Plan::new(setup, &Heu::default()).map(|plan| plan.step.time.0);
     plans.push((began.elapsed(), format!("{name} {:?}", step.ok())));
 }
 
