@@ -12,7 +12,7 @@ use lynx_burn::plan::planner::{Heu, Plan, Planner, Setup, StageProblem, Strategy
 use lynx_burn::plan::profile::{Gpt, GptSize};
 use serde::Serialize;
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 const MODELS: [&str; 6] = ["1.3b", "4.7b", "7b", "13b", "20b", "23b"];
 const PRESETS: [&str; 5] = [
     "a100-40-nvlink",

@@ -57,5 +57,3 @@ pub use tight::Tight;
 mod brute;
 #[cfg(test)]
 mod heu_tests;
-#[cfg(test)]
-mod search_times;

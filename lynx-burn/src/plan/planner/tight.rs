@@ -37,22 +37,40 @@ impl Planner for Tight {
         if !matches!(plain, Outcome::Infeasible(_)) {
             return plain;
         }
-        // The fewer layers are replayed, the less is exposed: the first number that fits is taken.
-        for replayed in 1..problem.layers {
-            let lots = (1..=MOST_TOGETHER.min(replayed)).filter_map(|together| {
-                let plan = self.with_replayed(problem, replayed, together)?;
-                let cost = evaluate(problem, &plan).ok()?;
-                Some((cost.rank(problem), plan))
-            });
-            if let Some((_, plan)) = lots.min_by_key(|(rank, _)| *rank) {
-                return Outcome::of(problem, plan, false, began);
+        // What fits not even with all layers replayed does not fit with some.
+        let all = Uniform::default().plan(problem);
+        if all.feasible().is_none() {
+            return all;
+        }
+        // The fewer layers are replayed, the less is exposed and the more is held: the least
+        // number that fits is found by halving.
+        let (mut too_few, mut enough, mut best) = (0, problem.layers, None);
+        while enough - too_few > 1 {
+            let middle = too_few + (enough - too_few) / 2;
+            match self.best_with_replayed(problem, middle) {
+                Some(plan) => (enough, best) = (middle, Some(plan)),
+                None => too_few = middle,
             }
         }
-        Uniform::default().plan(problem)
+        match best {
+            Some(plan) => Outcome::of(problem, plan, false, began),
+            None => all,
+        }
     }
 }
 
 impl Tight {
+    /// The best of all sizes of lots.
+    fn best_with_replayed(&self, problem: &StageProblem, replayed: usize) -> Option<StagePlan> {
+        let lots = (1..=MOST_TOGETHER.min(replayed)).filter_map(|together| {
+            let plan = self.with_replayed(problem, replayed, together)?;
+            let cost = evaluate(problem, &plan).ok()?;
+            Some((cost.rank(problem), plan))
+        });
+        let best = lots.min_by_key(|(rank, _)| *rank);
+        best.map(|(_, plan)| plan)
+    }
+
     /// So many layers replayed, so many at once, and a plan for the others that may fit.
     fn with_replayed(
         &self,
