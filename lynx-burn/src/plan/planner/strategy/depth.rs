@@ -1,4 +1,4 @@
-//! How far forwards may run ahead, and the bound that no depth gets below.
+//! How far forwards may run ahead, and the yardstick of unlimited memory.
 
 use std::time::Instant;
 
@@ -9,13 +9,14 @@ use crate::plan::planner::plan_policy::PlanError;
 use crate::plan::planner::setup::Setup;
 use crate::units::{Bytes, Nanos};
 
-/// Whether no plan is faster by more than a two-thousandth.
+/// Whether a plan comes within a two-thousandth of the step with unlimited memory.
 pub(super) fn is_enough(plan: &Plan, bound: Nanos) -> bool {
     plan.step.time.0 <= bound.0.saturating_add(bound.0 / 2000)
 }
 
-/// The least step that any plan of this setup could take: everything is retained, whatever the
-/// bytes. The budget in it is no one's.
+/// The step with unlimited memory: everything is retained, in the best of the deals and depths that
+/// strategies try. A yardstick and not a proof: another deal might be faster still. The budget in it
+/// is no one's.
 ///
 /// # Errors
 ///
