@@ -54,10 +54,7 @@ fn trainer(config: &GptConfig, builder: TrainerBuilder) -> Trainer<Gpt> {
     builder.train(gpt(config), optimizer).expect("it fits")
 }
 
-fn backward(
-    trainer: &mut Trainer<Gpt>,
-    batches: &[MicroBatch<Gpt>],
-) -> (BackwardReport, Bytes) {
+fn backward(trainer: &mut Trainer<Gpt>, batches: &[MicroBatch<Gpt>]) -> (BackwardReport, Bytes) {
     let report = trainer.backward(batches.to_vec()).expect("a backward");
     (report, trainer.gradients().expect("gradients"))
 }
@@ -82,7 +79,10 @@ fn assert_close(what: &str, found: &Bytes, expected: &Bytes, tolerance: f64) {
         let largest = expected.iter::<f64>().fold(0.0, |max, v| v.abs().max(max));
         for (a, b) in found.iter::<f64>().zip(expected.iter::<f64>()) {
             let allowed = tolerance * largest;
-            assert!((a - b).abs() <= allowed, "{what}: {path}: {a} {b} of {largest}");
+            assert!(
+                (a - b).abs() <= allowed,
+                "{what}: {path}: {a} {b} of {largest}"
+            );
         }
     }
 }
@@ -202,7 +202,11 @@ fn two_hundred_planned_steps_are_those_without_recompute() {
         assert_same_bytes("planned", &other.expect("values"), &one.expect("values"));
         let modules = planned.modules().expect("modules");
         let [one, other] = [0, 1].map(|rank: usize| whole_values(&modules[rank]));
-        assert_eq!(one.len(), 1 + 2 * 6 + 2, "positions, norms, biases behind sums");
+        assert_eq!(
+            one.len(),
+            1 + 2 * 6 + 2,
+            "positions, norms, biases behind sums"
+        );
         assert_eq!(one, other);
     });
 }
