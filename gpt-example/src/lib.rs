@@ -10,6 +10,7 @@
 //! one to the trainer.
 #![warn(missing_docs)]
 
+pub mod bench;
 pub mod chain;
 pub mod check;
 pub mod cli;
