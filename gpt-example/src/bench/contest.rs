@@ -10,7 +10,7 @@ use lynx_burn::{BackwardReport, Recorder, Trainer};
 use serde::{Deserialize, Serialize};
 
 use super::burn_alone::BurnAlone;
-use super::contender::{NONE, WAYS, Way};
+use super::contender::{IDLE, NONE, WAYS, Way};
 use super::{BenchError, Ground};
 use crate::model::Gpt;
 
@@ -152,7 +152,10 @@ pub(super) fn hold(
         Ok(())
     })?;
     let mut timelines = Vec::new();
-    for contender in contenders.iter().filter(|one| !one.way.overlaps_nothing()) {
+    for contender in contenders
+        .iter()
+        .filter(|one| !one.way.overlaps_nothing() && one.way.name != IDLE)
+    {
         if let Some(last) = contender.recorder.take().pop() {
             timelines.push(Timelines {
                 strategy: contender.way.name.to_owned(),
