@@ -15,4 +15,6 @@
 //!
 //! This crate knows no Burn type. `lynx-burn` wraps it in Burn operations.
 
+#[cfg(feature = "cube")]
+pub mod cube;
 pub mod random;

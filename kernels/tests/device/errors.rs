@@ -1,0 +1,1 @@
+//! What makes no sense is refused, by name, and without a panic.
