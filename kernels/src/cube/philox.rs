@@ -7,7 +7,8 @@ use cubecl::prelude::*;
 use super::CubeError;
 use crate::random::{KeepProbability, StreamKey};
 
-/// Counters have 64 bits of position; these kernels use the 32-bit index of a block of four.
+/// Counters have 64 bits of position; kernels over a plain range use the 32-bit index of a block of
+/// four.
 const MAX_ELEMENTS: usize = 1 << 34;
 
 /// One stream of dropout masks, mixed and ready.
@@ -24,6 +25,11 @@ pub(super) struct Mask {
     keep_all: u32,
     /// What a kept element is multiplied by.
     pub(super) scale: f32,
+}
+
+/// A mask that nobody reads, for kernels compiled without dropout.
+pub(super) fn no_mask() -> MaskLaunch {
+    MaskLaunch::new(0, 0, 0, 0, 0, 0, 0.0)
 }
 
 /// The same as [`Mask`], as arguments of a launch.
@@ -61,10 +67,36 @@ impl Mask {
         philox(block, 0u32, self.site, self.salt, self.key0, self.key1)
     }
 
+    /// The words around element `[row, column]` of a matrix of rows of `width`. The position, not
+    /// only that of the block, has up to 64 bits.
+    pub(super) fn words_at(&self, row: u32, width: u32, column: u32) -> Vector<u32, Const<4>> {
+        let start = row * width;
+        let low = start + column;
+        let carry = select(low < start, 1u32, 0u32);
+        let high = row.mul_hi(width) + carry;
+        let block_low = (low >> 2u32) | (high << 30u32);
+        philox(
+            block_low,
+            high >> 2u32,
+            self.site,
+            self.salt,
+            self.key0,
+            self.key1,
+        )
+    }
+
     /// Whether the element with this word is kept.
     pub(super) fn keeps(&self, word: u32) -> bool {
         word < self.threshold || self.keep_all == 1u32
     }
+}
+
+/// Word number `index` of a block.
+#[cube]
+pub(super) fn pick(words: Vector<u32, Const<4>>, index: u32) -> u32 {
+    let low = select(index == 0u32, words.extract(0usize), words.extract(1usize));
+    let high = select(index == 2u32, words.extract(2usize), words.extract(3usize));
+    select(index < 2u32, low, high)
 }
 
 /// Philox 4x32 with ten rounds.

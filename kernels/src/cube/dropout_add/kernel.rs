@@ -2,7 +2,7 @@
 
 use cubecl::{ir::ElemType, prelude::*};
 
-use super::super::philox::Mask;
+use super::super::philox::{Mask, pick};
 
 /// The lanes of `value` that the words let through, scaled; zero elsewhere, whatever was there.
 #[cube]
@@ -130,12 +130,4 @@ pub(super) fn backward_with_bias<E: Float, A: Float, N: Size>(
         }
         partial[block * row_vectors + column] = Vector::cast_from(sum);
     }
-}
-
-/// Word number `index` of a block.
-#[cube]
-pub(in super::super) fn pick(words: Vector<u32, Const<4>>, index: u32) -> u32 {
-    let low = select(index == 0u32, words.extract(0usize), words.extract(1usize));
-    let high = select(index == 2u32, words.extract(2usize), words.extract(3usize));
-    select(index < 2u32, low, high)
 }
