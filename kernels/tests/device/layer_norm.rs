@@ -106,13 +106,13 @@ proptest! {
             // divided by a small deviation with it.
             let amplified = (1.0 + largest(&x)) * largest(&expected.rstd).max(1.0);
             let means = download(&client, &made.mean);
-            assert_close("mean", F32, 16.0, largest(&x), &means, &expected.mean);
+            assert_close("mean", F32, 4.0, largest(&x), &means, &expected.mean);
             let rstds = download(&client, &made.rstd);
             let strongest = largest(&expected.rstd);
-            assert_close("rstd", F32, 32.0, strongest * amplified, &rstds, &expected.rstd);
+            assert_close("rstd", F32, 4.0, strongest * amplified, &rstds, &expected.rstd);
             let outputs = download(&client, &made.output);
             let size = amplified * largest(&gamma);
-            assert_close("output", dtype, 64.0, size, &outputs, &expected.output);
+            assert_close("output", dtype, 8.0, size, &outputs, &expected.output);
 
             let again = layer_norm_recompute(&client, &input, &scale, shift, &made.mean, &made.rstd)
                 .expect("valid");
@@ -124,13 +124,12 @@ proptest! {
             let [of_input, of_gamma, of_beta] = backward(&g, &x, &gamma);
             let size = size * strongest * largest(&g);
             let inputs = download(&client, &found.input);
-            assert_close("input's gradient", dtype, 128.0, size, &inputs, &of_input);
-            let ulps = 8.0 + rows as f64;
+            assert_close("input's gradient", dtype, 8.0, size, &inputs, &of_input);
             let size = amplified * largest(&g) * rows as f64;
             let gammas = download(&client, &found.gamma);
-            assert_close("gamma's gradient", dtype, ulps, size, &gammas, &of_gamma);
+            assert_close("gamma's gradient", dtype, 4.0, size, &gammas, &of_gamma);
             let betas = download(&client, &found.beta);
-            assert_close("beta's gradient", dtype, ulps, size, &betas, &of_beta);
+            assert_close("beta's gradient", dtype, 4.0, size, &betas, &of_beta);
         }
     }
 }

@@ -50,14 +50,13 @@ pub(super) fn apply(
         }
         #[unroll]
         for k in 0..micro {
-            let mut word = 0u32.runtime();
-            if comptime!(dropout == Dropout::Blocks) {
-                word = words.extract(k);
+            let word = if comptime!(dropout == Dropout::Blocks) {
+                words.extract(k)
             } else {
                 let column = key as u32 + k as u32;
                 let own = mask.words_at(row, width, column);
-                word = pick(own, (row * width + column) % 4u32);
-            }
+                pick(own, (row * width + column) % 4u32)
+            };
             let at = comptime!(if keys_in_rows {
                 k * micro + q
             } else {
