@@ -68,8 +68,15 @@ impl Nvrtc {
             let create = self.function::<Create>(b"nvrtcCreateProgram\0");
             let compile = self.function::<Compile>(b"nvrtcCompileProgram\0");
             let destroy = self.function::<Destroy>(b"nvrtcDestroyProgram\0");
-            let (source, none) = (source.as_ptr(), ptr::null());
-            let status = create(&mut program, source, none.cast(), 0, none, none);
+            let source = source.as_ptr();
+            let status = create(
+                &mut program,
+                source,
+                ptr::null(),
+                0,
+                ptr::null(),
+                ptr::null(),
+            );
             assert_eq!(status, 0, "nvrtcCreateProgram");
             let status = compile(program, options.len() as c_int, options.as_ptr());
             let log = self.log(program);

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use cubecl_common::{
     bytes::Bytes,
-    device::{DeviceId, DeviceService, ServiceId},
-    device_handle::ServerUtilitiesHandle,
+    device::{DeviceId, DeviceService, ServerUtilitiesHandle, ServiceId},
     profile::{ProfileDuration, TimingMethod},
 };
 use cubecl_cpp::{
@@ -13,6 +12,7 @@ use cubecl_cpp::{
     shared::{CompilationOptions, CppCompiler, CppSupportedFeatures},
     target::Cuda,
 };
+use cubecl_environment::stream::StreamId;
 use cubecl_runtime::{
     compiler::Compiler,
     dry_run::LaunchMode,
@@ -27,7 +27,6 @@ use cubecl_runtime::{
     storage::{ComputeStorage, ManagedResource, StorageHandle, StorageId},
 };
 use lynx_kernels::cube::cubecl::{
-    environment::stream::StreamId,
     future::DynFut,
     ir::{DeviceIdentity, DeviceProperties, HardwareProperties, MemoryDeviceProperties},
     prelude::Client,
