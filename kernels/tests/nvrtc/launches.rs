@@ -30,8 +30,8 @@ pub(crate) const KERNELS: [&str; 14] = [
     "cross_entropy::kernel::forward",
     "cross_entropy::kernel::backward",
     "attention::forward::forward",
-    "attention::backward::of_queries",
-    "attention::backward::of_keys_and_values",
+    "attention::backward::queries",
+    "attention::backward::keys_values",
 ];
 
 const F32: ElemType = ElemType::Float(FloatKind::F32);

@@ -4,29 +4,13 @@ use cubecl::{prelude::*, std::tensor::TensorHandle};
 
 use super::super::{
     CubeError,
-    operand::{F32, address, buffer, cubes, elementwise, empty, packed, shape, typed},
-    philox::{MaskLaunch, mask_argument, no_mask},
+    operand::{F32, buffer, cubes, elementwise, empty, packed, shape, typed},
 };
 use super::{
-    AttentionBlueprint, backward,
-    dropout::Dropout,
-    forward,
+    backward, forward,
     operands::{Strided, alike, by_position, first, lanes},
-    tile::Shape,
+    options::{AttentionOptions, Launch},
 };
-use crate::random::{KeepProbability, StreamKey};
-
-/// How to attend.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AttentionOptions {
-    /// What scores are multiplied by; `1 / sqrt(head_dim)` if absent.
-    pub scale: Option<f32>,
-    /// The stream and probability of dropout on the probabilities; none if absent.
-    pub dropout: Option<(StreamKey, KeepProbability)>,
-    /// The tiles; [`AttentionBlueprint::for_device`] if absent. Results depend on them in their
-    /// last bits, so forward and recomputation must use the same.
-    pub blueprint: Option<AttentionBlueprint>,
-}
 
 /// What a forward makes.
 #[derive(Debug)]
@@ -235,74 +219,4 @@ fn check(
     alike(client, "key", key, &dimensions, query.dtype)?;
     alike(client, "value", value, &dimensions, query.dtype)?;
     Ok(dimensions)
-}
-
-/// What the three kernels over tiles share.
-struct Launch {
-    shape: Shape,
-    dropout: Dropout,
-    scale: f32,
-    tiles: usize,
-    cubes: usize,
-    dim: CubeDim,
-    address: AddressType,
-}
-
-impl Launch {
-    fn new(
-        client: &Client,
-        [batch, heads, seq, head_dim]: [usize; 4],
-        options: &AttentionOptions,
-        operands: &[&TensorHandle],
-    ) -> Result<Self, CubeError> {
-        let blueprint = match options.blueprint {
-            Some(blueprint) => blueprint,
-            None => AttentionBlueprint::for_device(client, head_dim)?,
-        };
-        blueprint.check(client, head_dim)?;
-        let scale = options
-            .scale
-            .unwrap_or_else(|| (head_dim as f32).sqrt().recip());
-        if !scale.is_finite() {
-            return Err(CubeError::Value {
-                what: "scale",
-                found: f64::from(scale),
-                expected: "finite",
-            });
-        }
-        let queries = batch * heads * seq;
-        if u32::try_from(queries).is_err() {
-            return Err(CubeError::TooLarge {
-                what: "number of queries",
-                found: queries,
-                limit: u32::MAX as usize,
-            });
-        }
-        let extents = operands.iter().map(|tensor| Strided(tensor).extent());
-        let largest = extents.max().unwrap_or(0).max(queries * head_dim);
-        let side = blueprint.side();
-        let tiles = seq.div_ceil(blueprint.tile);
-        Ok(Self {
-            shape: Shape {
-                tile: blueprint.tile,
-                micro: blueprint.micro,
-                side,
-                head_dim,
-                columns: head_dim.div_ceil(side),
-            },
-            dropout: Dropout::new(options.dropout.is_some(), blueprint.micro, seq),
-            scale,
-            tiles,
-            cubes: batch * heads * tiles,
-            dim: CubeDim::new_2d(side as u32, side as u32),
-            address: address(client, largest)?,
-        })
-    }
-
-    fn mask(&self, options: &AttentionOptions) -> MaskLaunch {
-        match options.dropout {
-            Some((key, keep)) => mask_argument(key, keep),
-            None => no_mask(),
-        }
-    }
 }

@@ -29,10 +29,10 @@ mod dropout;
 mod forward;
 mod launch;
 mod operands;
+mod options;
 mod tile;
 
 pub use blueprint::AttentionBlueprint;
 pub use definition::AttentionProblem;
-pub use launch::{
-    AttentionGradients, AttentionOptions, AttentionOutput, attention, attention_backward,
-};
+pub use launch::{AttentionGradients, AttentionOutput, attention, attention_backward};
+pub use options::AttentionOptions;
