@@ -123,7 +123,7 @@ pub fn attention_backward(
     let (count, dim) = elementwise(client, queries);
     // SAFETY: units stay below the number of queries; the strides are the operands'.
     unsafe {
-        backward::statistics::launch_unchecked(
+        backward::query_statistics::launch_unchecked(
             client,
             count,
             dim,

@@ -12,4 +12,4 @@ mod statistics;
 
 pub(super) use keys_values::of_keys_and_values;
 pub(super) use queries::of_queries;
-pub(super) use statistics::statistics;
+pub(super) use statistics::query_statistics;

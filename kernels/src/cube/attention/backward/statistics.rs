@@ -8,7 +8,7 @@ use super::super::operands::Layout;
 /// Log-sum-exp and `delta` of one query a unit: `[queries, 2]`.
 #[allow(clippy::too_many_arguments)]
 #[cube(launch_unchecked, address_type = "dynamic")]
-pub(in super::super) fn statistics<E: Float, N: Size>(
+pub(in super::super) fn query_statistics<E: Float, N: Size>(
     output: &[Vector<E, N>],
     gradient: &[Vector<E, N>],
     log_sums: &[f32],
