@@ -13,18 +13,6 @@ mod work;
 use std::path::PathBuf;
 
 use lynx_kernels::cube::cubecl::Device;
-use serde::Serialize;
-
-use timing::Row;
-
-#[derive(Serialize)]
-struct Report {
-    device: String,
-    runtime: &'static str,
-    small: bool,
-    rounds: usize,
-    rows: Vec<Row>,
-}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut small = false;
@@ -46,24 +34,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     };
     let client = device.client();
-    let mut report = Report {
-        device: format!("{} ({device:?})", client.properties().identity.name),
-        runtime: client.name(),
-        small,
-        rounds,
-        rows: Vec::new(),
-    };
-    println!("{}, {}", report.device, report.runtime);
+    let name = format!("{} ({device:?})", client.properties().identity.name);
+    println!("{name}, {}", client.name());
+    let mut rows = Vec::new();
     for dtype in work::dtypes(&client) {
         let all = work::all(&client, dtype, small)?;
-        let rows = timing::take_turns(&client, dtype, all, rounds)?;
-        for row in &rows {
+        for row in timing::take_turns(&client, dtype, all, rounds)? {
             println!("{row}");
+            rows.push(row.json());
         }
-        report.rows.extend(rows);
     }
     if let Some(out) = out {
-        std::fs::write(out, serde_json::to_string_pretty(&report)?)?;
+        let text = format!(
+            "{{\"device\": {name:?}, \"runtime\": {:?}, \"small\": {small}, \"rounds\": {rounds}, \
+             \"rows\": [\n{}\n]}}\n",
+            client.name(),
+            rows.join(",\n"),
+        );
+        std::fs::write(out, text)?;
     }
     Ok(())
 }

@@ -3,7 +3,6 @@
 use std::{fmt, time::Instant};
 
 use cubecl::{future, ir::ElemType, prelude::Client};
-use serde::Serialize;
 
 /// A thing to time.
 pub(crate) struct Work {
@@ -16,7 +15,6 @@ pub(crate) struct Work {
 }
 
 /// How long it took.
-#[derive(Serialize)]
 pub(crate) struct Row {
     name: String,
     dtype: String,
@@ -29,8 +27,27 @@ pub(crate) struct Row {
     /// The same over what the copy reached, median of the ratios within the rounds.
     share_of_copy: f64,
     /// 10^12 operations a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
     teraflops: Option<f64>,
+}
+
+impl Row {
+    /// As a JSON object. Written by hand: a serialiser among the kernels' dependencies would change
+    /// features of CubeCL's, and have all of it built once more.
+    pub(crate) fn json(&self) -> String {
+        let teraflops = self
+            .teraflops
+            .map_or_else(|| "null".to_owned(), |t| t.to_string());
+        format!(
+            "{{\"name\": {:?}, \"dtype\": {:?}, \"microseconds\": {}, \"quartiles\": {:?}, \
+             \"gigabytes_per_second\": {}, \"share_of_copy\": {}, \"teraflops\": {teraflops}}}",
+            self.name,
+            self.dtype,
+            self.microseconds,
+            self.quartiles,
+            self.gigabytes_per_second,
+            self.share_of_copy,
+        )
+    }
 }
 
 impl fmt::Display for Row {
