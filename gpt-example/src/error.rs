@@ -2,6 +2,7 @@
 
 use lynx_burn::{BuildError, TrainError};
 
+use crate::bench::BenchError;
 use crate::check::SettingsError;
 use crate::config::ConfigError;
 use crate::data::DataError;
@@ -38,6 +39,9 @@ pub enum RunError {
     /// A plan cannot be simulated.
     #[error(transparent)]
     Simulate(#[from] SimulateError),
+    /// A benchmark has no result.
+    #[error(transparent)]
+    Bench(#[from] BenchError),
     /// Training failed.
     #[error(transparent)]
     Train(#[from] TrainError),
@@ -56,6 +60,7 @@ impl RunError {
         match self {
             Self::Train(_) => 1,
             Self::Planning(error) => error.exit_code(),
+            Self::Bench(error) => error.exit_code(),
             _ => 2,
         }
     }

@@ -10,6 +10,7 @@
 //! one to the trainer.
 #![warn(missing_docs)]
 
+pub mod bench;
 pub mod chain;
 pub mod check;
 pub mod cli;
@@ -32,6 +33,7 @@ pub mod simulate;
 pub mod table;
 pub mod tokenizer;
 pub mod train;
+mod vocabulary;
 
 pub use chain::Activations;
 pub use config::{ConfigError, GptConfig};

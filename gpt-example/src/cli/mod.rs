@@ -3,6 +3,7 @@
 //! Every option of `gpt train` has a default, so `cargo run --release` trains. Wrong values are one
 //! line on standard error, not a page of usage.
 
+mod bench;
 mod plan;
 mod simulate;
 mod train;
@@ -12,6 +13,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
+pub use bench::BenchArgs;
 pub use plan::{
     AttentionKind, GptArgs, MaskKind, OutputArgs as PlanOutputArgs, PlanArgs, SetupArgs, SourceArgs,
 };
@@ -41,6 +43,8 @@ enum Command {
     /// Tell how long a plan's step takes, and draw it.
     #[command(allow_negative_numbers = true, args_override_self = true)]
     Simulate(Box<SimulateArgs>),
+    /// Compare all ways to recompute in real steps, over emulated links.
+    Bench(Box<BenchArgs>),
 }
 
 /// What the program is asked to do.
@@ -52,6 +56,8 @@ pub enum Task {
     Plan(Box<PlanArgs>),
     /// To simulate.
     Simulate(Box<SimulateArgs>),
+    /// To compare.
+    Bench(Box<BenchArgs>),
 }
 
 impl Cli {
@@ -68,6 +74,7 @@ impl Cli {
             Some(Command::Train(args)) => Task::Train(args),
             Some(Command::Plan(args)) => Task::Plan(args),
             Some(Command::Simulate(args)) => Task::Simulate(args),
+            Some(Command::Bench(args)) => Task::Bench(args),
             None => Task::Train(Box::new(cli.train)),
         })
     }
