@@ -95,7 +95,7 @@ pub fn fill_dropout_mask_slice(
     }
     let stream = key.open();
     let threshold = keep.threshold();
-    let scale = (1.0 / keep.get()) as f32;
+    let scale = keep.scale();
     let rows = mask.par_chunks_mut(slice.length).enumerate();
     rows.for_each(|(row, values)| {
         let begin = row * slice.whole + slice.first;
