@@ -83,10 +83,11 @@ impl Nvrtc {
             let bytes = self.size(program, b"nvrtcGetCUBINSize\0");
             destroy(&mut program);
             if status == 0 {
-                let remarks = log.lines().filter(|line| line.contains("registers"));
+                let worth = |line: &&str| line.contains("registers") || line.contains("spill");
+                let remarks: Vec<&str> = log.lines().filter(worth).map(str::trim).collect();
                 Ok(Made {
                     bytes,
-                    remarks: remarks.map(str::trim).collect(),
+                    remarks: remarks.join("; "),
                 })
             } else {
                 Err(log)
