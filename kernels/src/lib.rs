@@ -13,6 +13,12 @@
 //! - [`random::fill_dropout_mask`] and [`random::fill_normal`] turn a stream into values, in
 //!   parallel and independently of the number of threads.
 //!
+//! With the feature `cube`, the module of that name holds the kernels for devices, written in
+//! CubeCL: dropout, layer norm, GELU, attention and cross-entropy. `wgpu`, `vulkan` and `cuda` bring
+//! a runtime with them.
+//!
 //! This crate knows no Burn type. `lynx-burn` wraps it in Burn operations.
 
+#[cfg(feature = "cube")]
+pub mod cube;
 pub mod random;

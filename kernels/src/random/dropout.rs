@@ -36,8 +36,13 @@ impl KeepProbability {
         self.0
     }
 
+    /// What a kept element is multiplied by, so that the expectation stays.
+    pub(crate) fn scale(self) -> f32 {
+        (1.0 / self.0) as f32
+    }
+
     /// Kept elements are those whose random word is below this.
-    fn threshold(self) -> u64 {
+    pub(crate) fn threshold(self) -> u64 {
         (self.0 * (1u64 << 32) as f64).round() as u64
     }
 }
@@ -48,7 +53,7 @@ impl KeepProbability {
 pub fn fill_dropout_mask(key: StreamKey, keep: KeepProbability, mask: &mut [f32]) {
     let stream = key.open();
     let threshold = keep.threshold();
-    let scale = (1.0 / keep.get()) as f32;
+    let scale = keep.scale();
     mask.par_chunks_mut(CHUNK)
         .enumerate()
         .for_each(|(chunk, values)| {
@@ -90,7 +95,7 @@ pub fn fill_dropout_mask_slice(
     }
     let stream = key.open();
     let threshold = keep.threshold();
-    let scale = (1.0 / keep.get()) as f32;
+    let scale = keep.scale();
     let rows = mask.par_chunks_mut(slice.length).enumerate();
     rows.for_each(|(row, values)| {
         let begin = row * slice.whole + slice.first;

@@ -21,6 +21,12 @@ impl Philox4x32 {
         Self { key }
     }
 
+    /// The key.
+    #[cfg(feature = "cube")]
+    pub(super) const fn key(&self) -> [u32; 2] {
+        self.key
+    }
+
     /// The four random words at `counter`.
     #[inline]
     #[must_use]

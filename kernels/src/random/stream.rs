@@ -23,7 +23,7 @@ pub struct StreamKey {
 
 /// A stream made ready for reading blocks.
 #[derive(Clone, Copy)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     generator: Philox4x32,
     site: u32,
     salt: u32,
@@ -31,7 +31,7 @@ pub(super) struct Stream {
 
 impl StreamKey {
     /// Mixes the key once, so that each block costs one Philox evaluation.
-    pub(super) fn open(self) -> Stream {
+    pub(crate) fn open(self) -> Stream {
         let seed = [self.seed as u32, (self.seed >> 32) as u32];
         let mixed = Philox4x32::new(seed).block([
             self.step as u32,
@@ -48,6 +48,13 @@ impl StreamKey {
 }
 
 impl Stream {
+    /// Key, site and salt: what a device needs to read the same stream.
+    #[cfg(feature = "cube")]
+    pub(crate) fn parts(self) -> [u32; 4] {
+        let [first, second] = self.generator.key();
+        [first, second, self.site, self.salt]
+    }
+
     /// The words of elements `4 * index .. 4 * index + 4`.
     #[inline]
     pub(super) fn block(&self, index: u64) -> [u32; 4] {
