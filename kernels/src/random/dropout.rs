@@ -2,7 +2,10 @@
 
 use rayon::prelude::*;
 
+use super::philox::SIDE_BY_SIDE;
+use super::stream::Stream;
 use super::{CHUNK, StreamKey};
+use crate::vector::vectorised;
 
 /// The probability that dropout lets an element through, in `(0, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,10 +38,71 @@ impl KeepProbability {
     pub const fn get(self) -> f64 {
         self.0
     }
+}
 
-    /// Kept elements are those whose random word is below this.
-    fn threshold(self) -> u64 {
-        (self.0 * (1u64 << 32) as f64).round() as u64
+/// Elements of the blocks that are made side by side.
+const GROUP: usize = 4 * SIDE_BY_SIDE;
+
+/// A dropout mask, made where it is used: `1 / keep` for kept elements and `0` for dropped ones.
+///
+/// Element `i` depends on the key and `i` only.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DropoutMask {
+    stream: Stream,
+    /// Kept elements are those whose random word is at most this.
+    last_kept: u32,
+    /// What kept elements are multiplied by.
+    scale: f32,
+}
+
+impl DropoutMask {
+    /// The mask of the stream that `key` names.
+    #[must_use]
+    pub fn new(key: StreamKey, keep: KeepProbability) -> Self {
+        let threshold = (keep.0 * (1u64 << 32) as f64).round() as u64;
+        // A probability that rounds to none of the words keeps nothing.
+        let (last_kept, scale) = match threshold.checked_sub(1) {
+            Some(last) => (u32::try_from(last).unwrap_or(u32::MAX), 1.0 / keep.0),
+            None => (0, 0.0),
+        };
+        Self {
+            stream: key.open(),
+            last_kept,
+            scale: scale as f32,
+        }
+    }
+
+    /// Writes the mask of the elements from number `first` on.
+    #[inline(always)]
+    pub(crate) fn write(&self, first: u64, values: &mut [f32]) {
+        let mut offset = (first % 4) as usize;
+        let mut block = first / 4;
+        let mut rest = values;
+        while !rest.is_empty() {
+            let group = self.group(block);
+            let (now, later) = rest.split_at_mut((GROUP - offset).min(rest.len()));
+            now.copy_from_slice(&group[offset..offset + now.len()]);
+            rest = later;
+            offset = 0;
+            block += SIDE_BY_SIDE as u64;
+        }
+    }
+
+    /// The mask of eight blocks.
+    #[inline(always)]
+    fn group(&self, block: u64) -> [f32; GROUP] {
+        let words = self.stream.blocks(block);
+        let mut values = [0.0; GROUP];
+        for i in 0..SIDE_BY_SIDE {
+            for w in 0..4 {
+                values[4 * i + w] = if words[w][i] <= self.last_kept {
+                    self.scale
+                } else {
+                    0.0
+                };
+            }
+        }
+        values
     }
 }
 
@@ -46,23 +110,14 @@ impl KeepProbability {
 ///
 /// Element `i` depends on `key` and `i` only.
 pub fn fill_dropout_mask(key: StreamKey, keep: KeepProbability, mask: &mut [f32]) {
-    let stream = key.open();
-    let threshold = keep.threshold();
-    let scale = (1.0 / keep.get()) as f32;
+    let source = DropoutMask::new(key, keep);
     mask.par_chunks_mut(CHUNK)
         .enumerate()
         .for_each(|(chunk, values)| {
-            let first_block = (chunk * (CHUNK / 4)) as u64;
-            for (block, values) in values.chunks_mut(4).enumerate() {
-                let words = stream.block(first_block + block as u64);
-                for (value, word) in values.iter_mut().zip(words) {
-                    *value = if u64::from(word) < threshold {
-                        scale
-                    } else {
-                        0.0
-                    };
-                }
-            }
+            vectorised(
+                #[inline(always)]
+                || source.write((chunk * CHUNK) as u64, values),
+            );
         });
 }
 
@@ -114,6 +169,31 @@ mod tests {
             &mut mask,
         );
         assert!(mask.iter().all(|&m| m == 1.0));
+    }
+
+    /// The definition, one word after the other.
+    #[test]
+    fn an_element_is_kept_if_its_word_is_below_the_probability() {
+        let keep = KeepProbability::from_drop(0.25).expect("valid");
+        let mask = DropoutMask::new(KEY, keep);
+        let mut whole = vec![0.0; 1000];
+        fill_dropout_mask(KEY, keep, &mut whole);
+        for (i, &value) in whole.iter().enumerate() {
+            let word = KEY.open().block(i as u64 / 4)[i % 4];
+            let kept = f64::from(word) < 0.75 * 2f64.powi(32);
+            assert_eq!(
+                value,
+                if kept { (1.0f64 / 0.75) as f32 } else { 0.0 },
+                "{i}"
+            );
+        }
+        for first in 0..40 {
+            for length in [1, 3, 4, 31, 32, 33, 100] {
+                let mut part = vec![9.0; length];
+                mask.write(first as u64, &mut part);
+                assert_eq!(part, whole[first..first + length], "{length} from {first}");
+            }
+        }
     }
 
     proptest! {

@@ -5,7 +5,7 @@ mod normal;
 mod philox;
 mod stream;
 
-pub use dropout::{DropoutError, KeepProbability, fill_dropout_mask};
+pub use dropout::{DropoutError, DropoutMask, KeepProbability, fill_dropout_mask};
 pub use normal::fill_normal;
 pub use philox::Philox4x32;
 pub use stream::StreamKey;
