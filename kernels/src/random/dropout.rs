@@ -75,16 +75,33 @@ impl DropoutMask {
     /// Writes the mask of the elements from number `first` on.
     #[inline(always)]
     pub(crate) fn write(&self, first: u64, values: &mut [f32]) {
-        let mut offset = (first % 4) as usize;
         let mut block = first / 4;
+        let before = (first % 4) as usize;
         let mut rest = values;
-        while !rest.is_empty() {
-            let group = self.group(block);
-            let (now, later) = rest.split_at_mut((GROUP - offset).min(rest.len()));
-            now.copy_from_slice(&group[offset..offset + now.len()]);
+        if before > 0 {
+            let (now, later) = rest.split_at_mut((GROUP - before).min(rest.len()));
+            now.copy_from_slice(&self.group(block)[before..before + now.len()]);
             rest = later;
-            offset = 0;
             block += SIDE_BY_SIDE as u64;
+        }
+        let (groups, rest) = rest.as_chunks_mut::<GROUP>();
+        for group in groups {
+            *group = self.group(block);
+            block += SIDE_BY_SIDE as u64;
+        }
+        if !rest.is_empty() {
+            let length = rest.len();
+            rest.copy_from_slice(&self.group(block)[..length]);
+        }
+    }
+
+    /// The mask of an element by its word.
+    #[inline(always)]
+    fn value(&self, word: u32) -> f32 {
+        if word <= self.last_kept {
+            self.scale
+        } else {
+            0.0
         }
     }
 
@@ -93,14 +110,8 @@ impl DropoutMask {
     fn group(&self, block: u64) -> [f32; GROUP] {
         let words = self.stream.blocks(block);
         let mut values = [0.0; GROUP];
-        for i in 0..SIDE_BY_SIDE {
-            for w in 0..4 {
-                values[4 * i + w] = if words[w][i] <= self.last_kept {
-                    self.scale
-                } else {
-                    0.0
-                };
-            }
+        for (values, pair) in values.as_chunks_mut::<2>().0.iter_mut().zip(words) {
+            *values = [self.value(pair as u32), self.value((pair >> 32) as u32)];
         }
         values
     }

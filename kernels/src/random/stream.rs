@@ -56,9 +56,9 @@ impl Stream {
             .block([index as u32, (index >> 32) as u32, self.site, self.salt])
     }
 
-    /// The words of the next eight blocks, `[word][block]`.
+    /// The words of the next eight blocks, in order, two in each element.
     #[inline(always)]
-    pub(super) fn blocks(&self, index: u64) -> [[u32; SIDE_BY_SIDE]; 4] {
+    pub(super) fn blocks(&self, index: u64) -> [u64; 2 * SIDE_BY_SIDE] {
         let (mut low, mut high) = ([0; SIDE_BY_SIDE], [0; SIDE_BY_SIDE]);
         for (i, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
             let index = index.wrapping_add(i as u64);

@@ -6,7 +6,7 @@ use burn::prelude::*;
 use lynx_kernels::random::{DropoutError, KeepProbability};
 
 use crate::runtime::chain::{Context, Mode};
-use crate::runtime::ops;
+use crate::runtime::ops::{self, Drop};
 
 /// Configuration of [`Dropout`].
 #[derive(Config, Debug)]
@@ -49,7 +49,7 @@ impl Dropout {
         let key = context.next_stream();
         match KeepProbability::from_drop(self.prob) {
             Ok(keep) if context.mode() == Mode::Training && self.prob > 0.0 => {
-                ops::dropout(input, key, keep)
+                ops::dropout_add(input, None, None, Drop { key, keep })
             }
             // The probability was checked when the module was made.
             _ => input,
