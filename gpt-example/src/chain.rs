@@ -20,7 +20,6 @@
 
 use std::ops::Range;
 
-use burn::nn::loss::CrossEntropyLossConfig;
 use burn::prelude::*;
 use lynx_burn::plan::layout::Segment;
 use lynx_burn::{Boundary, Chain, Context, TensorMap};
@@ -166,12 +165,10 @@ impl Chain for Gpt {
             unreachable!("only the head is followed by the loss, not {output:?}");
         };
         let [batch, seq, vocabulary] = logits.dims();
-        CrossEntropyLossConfig::new()
-            .init(&logits.device())
-            .forward(
-                logits.reshape([batch * seq, vocabulary]),
-                target.reshape([batch * seq]),
-            )
+        self.cross_entropy(
+            logits.reshape([batch * seq, vocabulary]),
+            target.reshape([batch * seq]),
+        )
     }
 }
 
@@ -189,15 +186,15 @@ impl Gpt {
         let (residual, branch) = match (part, branch) {
             (Part::Qkv, branch) => {
                 let residual = self.join(residual, branch, context);
-                (residual.clone(), layer.qkv(residual))
+                (residual.clone(), self.qkv(layer, residual))
             }
             (Part::Attention, Some(qkv)) => (residual, self.attention(qkv, context)),
-            (Part::Projection, Some(mixed)) => (residual, layer.projection(mixed)),
+            (Part::Projection, Some(mixed)) => (residual, self.projection(layer, mixed)),
             (Part::MlpIn, branch) => {
                 let residual = self.join(residual, branch, context);
-                (residual.clone(), layer.expand(residual))
+                (residual.clone(), self.expand(layer, residual))
             }
-            (Part::MlpOut, Some(hidden)) => (residual, layer.contract(hidden)),
+            (Part::MlpOut, Some(hidden)) => (residual, self.contract(layer, hidden)),
             (part, None) => unreachable!("{part:?} follows a segment with a branch"),
         };
         Activations::Stream {

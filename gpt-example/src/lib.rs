@@ -34,5 +34,5 @@ pub mod tokenizer;
 pub mod train;
 
 pub use chain::Activations;
-pub use config::{ConfigError, GptConfig};
+pub use config::{ConfigError, GptConfig, Modules};
 pub use model::Gpt;

@@ -1,7 +1,8 @@
 //! GPT-2: its parameters and what its parts compute.
 //!
 //! Pre-norm layers, learned positions, GELU, a final norm, and a head that reuses the token
-//! embedding. Two things differ from a model written for one device:
+//! embedding. What is not a matrix product runs as `lynx_burn::nn`'s fused operations, or, for
+//! comparison, as Burn's own. Two things differ from a model written for one device:
 //!
 //! - every module is an `Option`, because a stage holds only those that its segments use;
 //! - initial values are a function of the seed and the parameter's place, and are made when first
@@ -9,13 +10,18 @@
 //!
 //! Where the model may be cut is told in [`chain`](crate::chain).
 
-use burn::nn::{Embedding, LayerNorm, LayerNormConfig, Linear};
+use burn::module::Param;
+use burn::nn::loss::CrossEntropyLossConfig as BurnCrossEntropyLossConfig;
+use burn::nn::{Embedding, Linear};
 use burn::prelude::*;
-use burn::tensor::activation;
+use burn::tensor::{activation, module};
 use lynx_burn::Context;
-use lynx_burn::nn::{Dropout, DropoutConfig};
+use lynx_burn::nn::{
+    CausalSelfAttention, CausalSelfAttentionConfig, CrossEntropyLossConfig, Dropout, DropoutConfig,
+    Gelu, LayerNorm, LayerNormConfig,
+};
 
-use crate::config::{ConfigError, GptConfig};
+use crate::config::{ConfigError, GptConfig, Modules};
 use crate::init::Initial;
 
 /// A GPT-2, or the part of it that some of its segments use.
@@ -29,7 +35,10 @@ pub struct Gpt {
     pub(crate) final_norm: Option<LayerNorm>,
     /// One module for all places: what is dropped depends on the place, not on the module.
     dropout: Dropout,
+    attention: CausalSelfAttention,
     heads: usize,
+    /// Whether what is not a product runs as Burn's own operations.
+    plain: bool,
 }
 
 /// The modules of one layer, each if its segment is held.
@@ -58,6 +67,10 @@ impl Gpt {
         let dropout = DropoutConfig::new(config.dropout)
             .init()
             .map_err(|_| ConfigError::Dropout(config.dropout))?;
+        let attention = CausalSelfAttentionConfig::new(config.heads)
+            .with_dropout(config.dropout)
+            .init()
+            .map_err(|_| ConfigError::Dropout(config.dropout))?;
         let d = config.d_model;
         let norm = || Some(LayerNormConfig::new(d).init(device));
         let layers = (0..config.layers)
@@ -83,8 +96,19 @@ impl Gpt {
             layers,
             final_norm: norm(),
             dropout,
+            attention,
             heads: config.heads,
+            plain: false,
         })
+    }
+
+    /// The same parameters, computed by other modules.
+    #[must_use]
+    pub fn with_modules(self, modules: Modules) -> Self {
+        Self {
+            plain: modules == Modules::Burn,
+            ..self
+        }
     }
 
     /// Tokens and their positions as vectors.
@@ -112,19 +136,32 @@ impl Gpt {
         context: &Context,
     ) -> Tensor<3> {
         match branch {
-            Some(branch) => residual + self.dropout.forward(branch, context),
+            Some(branch) if self.plain => residual + self.dropout.forward(branch, context),
+            Some(branch) => self.dropout.forward_add(branch, residual, context),
             None => residual,
         }
     }
 
     /// Causal attention of every head.
     ///
+    /// # Shapes
+    ///
+    /// `[batch, seq, 3 * d_model]` to `[batch, seq, d_model]`
+    pub(crate) fn attention(&self, qkv: Tensor<3>, context: &Context) -> Tensor<3> {
+        match self.plain {
+            true => self.plain_attention(qkv, context),
+            false => self.attention.forward(qkv, context),
+        }
+    }
+
+    /// The same of Burn's operations, with the whole matrix of weights.
+    ///
     /// The mask is made here: it costs less than keeping it.
     ///
     /// # Shapes
     ///
     /// `[batch, seq, 3 * d_model]` to `[batch, seq, d_model]`
-    pub(crate) fn attention(&self, qkv: Tensor<3>, context: &Context) -> Tensor<3> {
+    fn plain_attention(&self, qkv: Tensor<3>, context: &Context) -> Tensor<3> {
         let [batch, seq, width] = qkv.dims();
         let d_model = width / 3;
         let d_head = d_model / self.heads;
@@ -164,33 +201,60 @@ impl Gpt {
         let [batch, seq, d_model] = residual.dims();
         let weight = held(&self.token_embedding).weight.val();
         let [vocabulary, _] = weight.dims();
-        held(&self.final_norm)
-            .forward(residual)
+        self.norm(&self.final_norm, residual)
             .reshape([batch * seq, d_model])
             .matmul(weight.transpose())
             .reshape([batch, seq, vocabulary])
     }
-}
 
-impl Layer {
+    /// The mean loss of scores against the tokens that came.
+    ///
+    /// # Shapes
+    ///
+    /// `[rows, vocabulary]` and `[rows]` to `[1]`
+    pub(crate) fn cross_entropy(&self, logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+        match self.plain {
+            true => BurnCrossEntropyLossConfig::new()
+                .init(&logits.device())
+                .forward(logits, targets),
+            false => CrossEntropyLossConfig::new()
+                .init()
+                .forward(logits, targets),
+        }
+    }
+
+    /// `[batch, seq, d_model]`, twice
+    fn norm(&self, norm: &Option<LayerNorm>, input: Tensor<3>) -> Tensor<3> {
+        let norm = held(norm);
+        if !self.plain {
+            return norm.forward(input);
+        }
+        let beta = norm.beta.as_ref().map(Param::val);
+        module::layer_norm(input, norm.gamma.val(), beta, norm.epsilon())
+    }
+
     /// `[batch, seq, d_model]` to `[batch, seq, 3 * d_model]`
-    pub(crate) fn qkv(&self, residual: Tensor<3>) -> Tensor<3> {
-        held(&self.qkv).forward(held(&self.attention_norm).forward(residual))
+    pub(crate) fn qkv(&self, layer: &Layer, residual: Tensor<3>) -> Tensor<3> {
+        held(&layer.qkv).forward(self.norm(&layer.attention_norm, residual))
     }
 
     /// `[batch, seq, d_model]` to `[batch, seq, d_model]`
-    pub(crate) fn projection(&self, mixed: Tensor<3>) -> Tensor<3> {
-        held(&self.projection).forward(mixed)
+    pub(crate) fn projection(&self, layer: &Layer, mixed: Tensor<3>) -> Tensor<3> {
+        held(&layer.projection).forward(mixed)
     }
 
     /// `[batch, seq, d_model]` to `[batch, seq, 4 * d_model]`
-    pub(crate) fn expand(&self, residual: Tensor<3>) -> Tensor<3> {
-        held(&self.expand).forward(held(&self.mlp_norm).forward(residual))
+    pub(crate) fn expand(&self, layer: &Layer, residual: Tensor<3>) -> Tensor<3> {
+        held(&layer.expand).forward(self.norm(&layer.mlp_norm, residual))
     }
 
     /// `[batch, seq, 4 * d_model]` to `[batch, seq, d_model]`
-    pub(crate) fn contract(&self, hidden: Tensor<3>) -> Tensor<3> {
-        held(&self.contract).forward(activation::gelu(hidden))
+    pub(crate) fn contract(&self, layer: &Layer, hidden: Tensor<3>) -> Tensor<3> {
+        let hidden = match self.plain {
+            true => activation::gelu(hidden),
+            false => Gelu::new().forward(hidden),
+        };
+        held(&layer.contract).forward(hidden)
     }
 }
 

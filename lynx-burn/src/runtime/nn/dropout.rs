@@ -46,13 +46,46 @@ impl Dropout {
     ///
     /// Input and output: `[...]`, any.
     pub fn forward<const D: usize>(&self, input: Tensor<D>, context: &Context) -> Tensor<D> {
+        match self.drop(context) {
+            Some(drop) => ops::dropout_add(input, None, None, drop),
+            None => input,
+        }
+    }
+
+    /// `residual + dropout(input)`, in one pass.
+    ///
+    /// The same bits as [`forward`](Self::forward) and an addition. Takes a site of the context.
+    ///
+    /// # Shapes
+    ///
+    /// All `[...]`, the same.
+    ///
+    /// # Panics
+    ///
+    /// If the two shapes differ.
+    pub fn forward_add<const D: usize>(
+        &self,
+        input: Tensor<D>,
+        residual: Tensor<D>,
+        context: &Context,
+    ) -> Tensor<D> {
+        let (found, expected) = (residual.dims(), input.dims());
+        assert_eq!(found, expected, "dropout: a residual of another shape");
+        match self.drop(context) {
+            Some(drop) => ops::dropout_add(input, None, Some(residual), drop),
+            None => residual + input,
+        }
+    }
+
+    /// The mask of the next place, if anything is dropped.
+    fn drop(&self, context: &Context) -> Option<Drop> {
         let key = context.next_stream();
         match KeepProbability::from_drop(self.prob) {
             Ok(keep) if context.mode() == Mode::Training && self.prob > 0.0 => {
-                ops::dropout_add(input, None, None, Drop { key, keep })
+                Some(Drop { key, keep })
             }
             // The probability was checked when the module was made.
-            _ => input,
+            _ => None,
         }
     }
 }
