@@ -56,7 +56,7 @@ impl Stream {
             .block([index as u32, (index >> 32) as u32, self.site, self.salt])
     }
 
-    /// The words of the next eight blocks, in order, two in each element.
+    /// The words of the next blocks, in order, two in each element.
     #[inline(always)]
     pub(super) fn blocks(&self, index: u64) -> [u64; 2 * SIDE_BY_SIDE] {
         let (mut low, mut high) = ([0; SIDE_BY_SIDE], [0; SIDE_BY_SIDE]);

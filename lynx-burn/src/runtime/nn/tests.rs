@@ -231,6 +231,20 @@ fn cross_entropy_is_burns_with_and_without_padding() {
 }
 
 #[test]
+fn weights_of_burns_layer_norm_load_into_ours_and_back() {
+    let device = Device::flex();
+    let mut theirs = burn::nn::LayerNormConfig::new(7).init(&device);
+    theirs.gamma = burn::module::Param::from_tensor(Tensor::arange(0..7, &device).float());
+    let expected = theirs.gamma.val().into_data();
+    let ours = LayerNormConfig::new(7).init(&device);
+    let ours = ours.load_record(theirs.into_record());
+    assert_eq!(ours.gamma.val().into_data(), expected);
+    let back = burn::nn::LayerNormConfig::new(7).init(&device);
+    let back = back.load_record(ours.into_record());
+    assert_eq!(back.gamma.val().into_data(), expected);
+}
+
+#[test]
 fn without_autodiff_the_values_are_the_same() {
     let device = Device::flex();
     let norm = LayerNormConfig::new(8).init(&device);

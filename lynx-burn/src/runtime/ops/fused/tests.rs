@@ -33,7 +33,7 @@ fn drop() -> Drop {
 
 fn close(what: &str, found: FlexTensor, expected: FlexTensor) {
     let (found, expected) = (found.into_data(), expected.into_data());
-    assert_eq!(found.shape, expected.shape, "{what}");
+    assert_eq!(found.shape(), expected.shape(), "{what}");
     for (f, e) in found.iter::<f64>().zip(expected.iter::<f64>()) {
         assert!(
             (f - e).abs() <= 1e-5 * (1.0 + e.abs()),
