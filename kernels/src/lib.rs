@@ -20,6 +20,21 @@
 //! compiler makes vector instructions of them. Buffers of another length than the shape's are a
 //! [`KernelError`], never a panic.
 //!
+//! What tests allow between a CPU twin and its reference, as a share of the largest expected
+//! magnitude unless said otherwise:
+//!
+//! | result | tolerance | reason |
+//! | --- | --- | --- |
+//! | layer norm | 2e-6 | sums of a row in `f32`; an offset of `k` deviations takes `k` times more |
+//! | its gradients | 1e-5 | two sums that cancel |
+//! | GELU | 1e-6 | exponential and fitted tail, a few units in the last place |
+//! | its derivative | 2e-6 | one minus the logistic function, times up to ten |
+//! | dropout and add | 2e-7 | one rounding |
+//! | attention | 2e-6 and 4e-6 (gradient) | times the square of the inputs' deviation: an absolute error of a score is a relative one of its weight |
+//! | cross-entropy | 3e-7 of the largest score | a difference of scores |
+//! | column sums (`dbias`) | 1e-5 | hundreds of terms whose signs cancel |
+//! | recompute, other numbers of threads | 0 | the same operations in the same order |
+//!
 //! [`random`] is counter-based: a value is a pure function of a key and a position, never of a state
 //! that advances. A dropout mask comes out the same in forward, recompute and backward, on any
 //! thread and in any order, and is never stored.

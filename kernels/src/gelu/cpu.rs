@@ -184,7 +184,7 @@ fn logistic_of(x: f32) -> f32 {
 }
 
 /// `2 sqrt(2 / pi)`, and that times 0.044715.
-const LINE: f32 = 1.595_769_1;
+const LINE: f32 = 1.595_769;
 const CUBE: f32 = 0.071_354_814;
 
 #[inline(always)]
