@@ -23,6 +23,7 @@ use lynx_burn::nn::{
 
 use crate::config::{ConfigError, GptConfig, Modules};
 use crate::init::Initial;
+use crate::vocabulary;
 
 /// A GPT-2, or the part of it that some of its segments use.
 #[derive(Module, Debug)]
@@ -36,7 +37,8 @@ pub struct Gpt {
     /// One module for all places: what is dropped depends on the place, not on the module.
     dropout: Dropout,
     attention: CausalSelfAttention,
-    heads: usize,
+    /// Width of an attention head.
+    pub(crate) d_head: usize,
     /// Whether what is not a product runs as Burn's own operations.
     plain: bool,
 }
@@ -97,7 +99,7 @@ impl Gpt {
             final_norm: norm(),
             dropout,
             attention,
-            heads: config.heads,
+            d_head: d / config.heads,
             plain: false,
         })
     }
@@ -111,7 +113,8 @@ impl Gpt {
         }
     }
 
-    /// Tokens and their positions as vectors.
+    /// Tokens and their positions as vectors; of several ranks, those of the rank's own tokens, the
+    /// positions by the first.
     ///
     /// # Shapes
     ///
@@ -119,34 +122,37 @@ impl Gpt {
     pub(crate) fn embed(&self, tokens: Tensor<2, Int>, context: &Context) -> Tensor<3> {
         let [_, seq] = tokens.dims();
         let positions = Tensor::<1, Int>::arange(0..seq as i64, &tokens.device()).unsqueeze();
-        let tokens = held(&self.token_embedding).forward(tokens);
-        let positions = held(&self.position_embedding).forward(positions);
-        self.dropout.forward(tokens + positions, context)
+        let tokens = vocabulary::embed(held(&self.token_embedding), tokens, context);
+        if !context.is_first_rank() {
+            return tokens;
+        }
+        tokens + held(&self.position_embedding).forward(positions)
     }
 
-    /// Adds what a branch computed to the residual stream.
+    /// Adds what a branch computed to the residual stream, or begins it.
     ///
     /// # Shapes
     ///
     /// All `[batch, seq, d_model]`
     pub(crate) fn join(
         &self,
-        residual: Tensor<3>,
-        branch: Option<Tensor<3>>,
+        residual: Option<Tensor<3>>,
+        branch: Tensor<3>,
         context: &Context,
     ) -> Tensor<3> {
-        match branch {
-            Some(branch) if self.plain => residual + self.dropout.forward(branch, context),
-            Some(branch) => self.dropout.forward_add(branch, residual, context),
-            None => residual,
+        match residual {
+            Some(residual) if self.plain => residual + self.dropout.forward(branch, context),
+            Some(residual) => self.dropout.forward_add(branch, residual, context),
+            None => self.dropout.forward(branch, context),
         }
     }
 
-    /// Causal attention of every head.
+    /// Causal attention of every head that is held here.
     ///
     /// # Shapes
     ///
-    /// `[batch, seq, 3 * d_model]` to `[batch, seq, d_model]`
+    /// `[batch, seq, 3 * width]` to `[batch, seq, width]`, where the width is that of all heads
+    /// here: `d_model`, or a rank's share of it.
     pub(crate) fn attention(&self, qkv: Tensor<3>, context: &Context) -> Tensor<3> {
         match self.plain {
             true => self.plain_attention(qkv, context),
@@ -160,43 +166,35 @@ impl Gpt {
     ///
     /// # Shapes
     ///
-    /// `[batch, seq, 3 * d_model]` to `[batch, seq, d_model]`
+    /// `[batch, seq, 3 * width]` to `[batch, seq, width]`
     fn plain_attention(&self, qkv: Tensor<3>, context: &Context) -> Tensor<3> {
         let [batch, seq, width] = qkv.dims();
-        let d_model = width / 3;
-        let d_head = d_model / self.heads;
-        let split = |part: Tensor<3>| {
-            part.reshape([batch, seq, self.heads, d_head])
-                .swap_dims(1, 2)
-        };
-        let [query, key, value] = [0, 1, 2].map(|part| {
-            split(
-                qkv.clone()
-                    .slice_dim(2, part * d_model..(part + 1) * d_model),
-            )
-        });
+        let width = width / 3;
+        let d_head = self.d_head;
+        let heads = width / d_head;
+        let split = |part: Tensor<3>| part.reshape([batch, seq, heads, d_head]).swap_dims(1, 2);
+        let [query, key, value] =
+            [0, 1, 2].map(|part| split(qkv.clone().slice_dim(2, part * width..(part + 1) * width)));
         // Scaled before the product, where there are fewer elements.
         let query = query.mul_scalar(1.0 / (d_head as f64).sqrt());
         let scores = query.matmul(key.swap_dims(2, 3));
         let future = Tensor::<2, Bool>::tril_mask([seq, seq], 0, &scores.device());
-        let future = future
-            .unsqueeze::<4>()
-            .expand([batch, self.heads, seq, seq]);
+        let future = future.unsqueeze::<4>().expand([batch, heads, seq, seq]);
         let scores = scores.mask_fill(future, f32::NEG_INFINITY);
-        let weights = self
-            .dropout
-            .forward(activation::softmax(scores, 3), context);
+        let weights = activation::softmax(scores, 3);
+        // The heads of all ranks lie side by side.
+        let weights = self.dropout.forward_slice(weights, 1, context);
         weights
             .matmul(value)
             .swap_dims(1, 2)
-            .reshape([batch, seq, d_model])
+            .reshape([batch, seq, width])
     }
 
-    /// Scores of every token as the next one.
+    /// Scores of every token that is held here as the next one.
     ///
     /// # Shapes
     ///
-    /// `[batch, seq, d_model]` to `[batch, seq, vocabulary]`
+    /// `[batch, seq, d_model]` to `[batch, seq, vocabulary]`, or a rank's share of it.
     pub(crate) fn head(&self, residual: Tensor<3>) -> Tensor<3> {
         let [batch, seq, d_model] = residual.dims();
         let weight = held(&self.token_embedding).weight.val();
@@ -233,14 +231,19 @@ impl Gpt {
         module::layer_norm(input, norm.gamma.val(), beta, norm.epsilon())
     }
 
-    /// `[batch, seq, d_model]` to `[batch, seq, 3 * d_model]`
+    /// `[batch, seq, d_model]` to `[batch, seq, 3 * width]`
     pub(crate) fn qkv(&self, layer: &Layer, residual: Tensor<3>) -> Tensor<3> {
         held(&layer.qkv).forward(self.norm(&layer.attention_norm, residual))
     }
 
-    /// `[batch, seq, d_model]` to `[batch, seq, d_model]`
-    pub(crate) fn projection(&self, layer: &Layer, mixed: Tensor<3>) -> Tensor<3> {
-        held(&layer.projection).forward(mixed)
+    /// `[batch, seq, width]` to `[batch, seq, d_model]`
+    pub(crate) fn projection(
+        &self,
+        layer: &Layer,
+        mixed: Tensor<3>,
+        context: &Context,
+    ) -> Tensor<3> {
+        rows(held(&layer.projection), mixed, context)
     }
 
     /// `[batch, seq, d_model]` to `[batch, seq, 4 * d_model]`
@@ -248,14 +251,27 @@ impl Gpt {
         held(&layer.expand).forward(self.norm(&layer.mlp_norm, residual))
     }
 
-    /// `[batch, seq, 4 * d_model]` to `[batch, seq, d_model]`
-    pub(crate) fn contract(&self, layer: &Layer, hidden: Tensor<3>) -> Tensor<3> {
+    /// `[batch, seq, 4 * d_model]`, or a rank's share of it, to `[batch, seq, d_model]`
+    pub(crate) fn contract(
+        &self,
+        layer: &Layer,
+        hidden: Tensor<3>,
+        context: &Context,
+    ) -> Tensor<3> {
         let hidden = match self.plain {
             true => activation::gelu(hidden),
             false => Gelu::new().forward(hidden),
         };
-        held(&layer.contract).forward(hidden)
+        rows(held(&layer.contract), hidden, context)
     }
+}
+
+/// A product with some of a weight's rows: a part of a sum, to which one rank adds the bias.
+fn rows(linear: &Linear, input: Tensor<3>, context: &Context) -> Tensor<3> {
+    if context.is_first_rank() {
+        return linear.forward(input);
+    }
+    input.matmul(linear.weight.val().unsqueeze())
 }
 
 /// The module of a segment that runs here.

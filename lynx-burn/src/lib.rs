@@ -28,7 +28,7 @@ mod runtime;
 pub mod units;
 
 #[cfg(feature = "runtime")]
-pub use runtime::boundary::{Boundary, Constant, TensorMap};
+pub use runtime::boundary::{Boundary, Constant, Summed, TensorMap};
 #[cfg(feature = "runtime")]
 pub use runtime::chain::{Chain, Context, Mode};
 #[cfg(feature = "runtime")]
@@ -37,20 +37,22 @@ pub use runtime::comm::speed::{LinkSpeed, ParseLinkSpeedError};
 pub use runtime::exec::error::{Cause, StageFailure};
 #[cfg(feature = "runtime")]
 pub use runtime::exec::observer::{
-    ActionSpan, MessageSpan, Observer, RecomputeSpan, RunStart, WaitSpan,
+    ActionSpan, MessageSpan, Observer, RecomputeSpan, RunStart, SumSpan, WaitSpan,
 };
 #[cfg(feature = "runtime")]
 pub use runtime::exec::position::{Pass, Place};
 #[cfg(feature = "runtime")]
 pub use runtime::recorder::{Recorded, Recorder};
 #[cfg(feature = "runtime")]
+pub use runtime::shard::{Sharding, ShardingError};
+#[cfg(feature = "runtime")]
 pub use runtime::stage::{StageError, StageReport, StageTimes};
 #[cfg(feature = "runtime")]
 pub use runtime::tape::GradientMismatch;
 #[cfg(feature = "runtime")]
 pub use runtime::trainer::{
-    BackwardReport, BuildError, MicroBatch, NonFinite, Overlap, Split, StepReport, TrainError,
-    Trainer, TrainerBuilder, UpdateReport,
+    BackwardReport, BuildError, MicroBatch, NonFinite, Overlap, ReplanError, Split, StepReport,
+    TrainError, Trainer, TrainerBuilder, UpdateReport,
 };
 #[cfg(feature = "runtime")]
 pub use runtime::{measure, memory, nn, ops};

@@ -40,6 +40,17 @@ impl KeepProbability {
     }
 }
 
+/// Which elements of a larger tensor a tensor holds: of each row of the whole, a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowSlice {
+    /// Elements of a row of the whole.
+    pub whole: usize,
+    /// The first of them that is held.
+    pub first: usize,
+    /// How many are held.
+    pub length: usize,
+}
+
 /// Elements of the blocks that are made side by side.
 const GROUP: usize = 4 * SIDE_BY_SIDE;
 
@@ -53,6 +64,8 @@ pub struct DropoutMask {
     last_kept: u32,
     /// What kept elements are multiplied by.
     scale: f32,
+    /// Where elements lie in a larger tensor.
+    slice: Option<RowSlice>,
 }
 
 impl DropoutMask {
@@ -69,12 +82,58 @@ impl DropoutMask {
             stream: key.open(),
             last_kept,
             scale: scale as f32,
+            slice: None,
         }
+    }
+
+    /// Of a larger tensor's mask, the part that a slice of that tensor has.
+    #[must_use]
+    pub fn of(self, slice: RowSlice) -> Self {
+        Self {
+            slice: Some(slice),
+            ..self
+        }
+    }
+
+    /// Fills `mask` with the values of its elements.
+    pub fn fill(self, mask: &mut [f32]) {
+        mask.par_chunks_mut(CHUNK)
+            .enumerate()
+            .for_each(|(chunk, values)| {
+                vectorised(
+                    #[inline(always)]
+                    || self.write((chunk * CHUNK) as u64, values),
+                );
+            });
     }
 
     /// Writes the mask of the elements from number `first` on.
     #[inline(always)]
     pub(crate) fn write(&self, first: u64, values: &mut [f32]) {
+        match self.slice {
+            None => self.write_whole(first, values),
+            Some(slice) => self.write_slice(slice, first, values),
+        }
+    }
+
+    /// The same of a slice: row by row.
+    fn write_slice(&self, slice: RowSlice, first: u64, values: &mut [f32]) {
+        let length = slice.length as u64;
+        let (mut index, mut rest) = (first, values);
+        // An empty slice has no elements to ask for.
+        while !rest.is_empty() && length > 0 {
+            let (row, column) = (index / length, index % length);
+            let now = rest.len().min((length - column) as usize);
+            let (values, later) = rest.split_at_mut(now);
+            let whole = row * slice.whole as u64 + slice.first as u64 + column;
+            self.write_whole(whole, values);
+            rest = later;
+            index += now as u64;
+        }
+    }
+
+    #[inline(always)]
+    fn write_whole(&self, first: u64, values: &mut [f32]) {
         let mut block = first / 4;
         let before = (first % 4) as usize;
         let mut rest = values;
@@ -121,15 +180,18 @@ impl DropoutMask {
 ///
 /// Element `i` depends on `key` and `i` only.
 pub fn fill_dropout_mask(key: StreamKey, keep: KeepProbability, mask: &mut [f32]) {
-    let source = DropoutMask::new(key, keep);
-    mask.par_chunks_mut(CHUNK)
-        .enumerate()
-        .for_each(|(chunk, values)| {
-            vectorised(
-                #[inline(always)]
-                || source.write((chunk * CHUNK) as u64, values),
-            );
-        });
+    DropoutMask::new(key, keep).fill(mask);
+}
+
+/// As [`fill_dropout_mask`], for the elements of a larger tensor that `slice` names: they get the
+/// values that they have in the whole tensor's mask.
+pub fn fill_dropout_mask_slice(
+    key: StreamKey,
+    keep: KeepProbability,
+    slice: RowSlice,
+    mask: &mut [f32],
+) {
+    DropoutMask::new(key, keep).of(slice).fill(mask);
 }
 
 #[cfg(test)]
@@ -208,6 +270,26 @@ mod tests {
     }
 
     proptest! {
+        /// Oracle: the whole mask, cut by hand.
+        #[test]
+        fn a_slice_has_the_values_that_it_has_in_the_whole(
+            whole in 1usize..40,
+            rows in 1usize..9,
+            from in 0.0..1.0f64,
+            to in 0.0..1.0f64,
+        ) {
+            let keep = KeepProbability::from_drop(0.4).expect("valid");
+            let mut all = vec![0.0; whole * rows];
+            fill_dropout_mask(KEY, keep, &mut all);
+            let at = |share: f64| (share * whole as f64) as usize;
+            let (first, last) = (at(from).min(at(to)), at(from).max(at(to)));
+            let slice = RowSlice { whole, first, length: last + 1 - first };
+            let mut part = vec![0.0; slice.length * rows];
+            fill_dropout_mask_slice(KEY, keep, slice, &mut part);
+            let expected: Vec<f32> = all.chunks(whole).flat_map(|row| row[first..=last].to_vec()).collect();
+            prop_assert_eq!(part, expected);
+        }
+
         /// A longer mask begins with the shorter one, and the number of threads changes nothing.
         #[test]
         fn an_element_depends_on_its_index_only(short in 1usize..40_000, more in 0usize..40_000) {

@@ -5,7 +5,10 @@ mod normal;
 mod philox;
 mod stream;
 
-pub use dropout::{DropoutError, DropoutMask, KeepProbability, fill_dropout_mask};
+pub use dropout::{
+    DropoutError, DropoutMask, KeepProbability, RowSlice, fill_dropout_mask,
+    fill_dropout_mask_slice,
+};
 pub use normal::fill_normal;
 pub use philox::Philox4x32;
 pub use stream::StreamKey;

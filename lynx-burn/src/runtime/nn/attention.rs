@@ -5,13 +5,14 @@ use burn::module::Module;
 use burn::prelude::*;
 use lynx_kernels::random::{DropoutError, KeepProbability};
 
-use crate::runtime::chain::{Context, Mode};
-use crate::runtime::ops::{self, Drop};
+use super::dropout::drop_at;
+use crate::runtime::chain::Context;
+use crate::runtime::ops;
 
 /// Configuration of [`CausalSelfAttention`].
 #[derive(Config, Debug)]
 pub struct CausalSelfAttentionConfig {
-    /// Attention heads; they share the width.
+    /// Attention heads of all ranks; they share the width.
     pub heads: usize,
     /// Probability of dropping a weight, in `[0, 1)`.
     #[config(default = 0.0)]
@@ -53,26 +54,21 @@ impl CausalSelfAttention {
     /// # Shapes
     ///
     /// `[batch, seq, 3 * d_model]`, queries, keys and values side by side and each head's part
-    /// contiguous in them, to `[batch, seq, d_model]`.
+    /// contiguous in them, to `[batch, seq, d_model]`. Of several ranks, each has an equal share of
+    /// the heads, and the width is theirs.
     ///
     /// # Panics
     ///
     /// If the heads do not divide the width evenly, or the sequence is empty.
     pub fn forward(&self, qkv: Tensor<3>, context: &Context) -> Tensor<3> {
-        let [_, _, width] = qkv.dims();
+        let [_, seq, width] = qkv.dims();
+        // Each rank has an equal share of the heads.
+        let heads = self.heads / context.ranks();
         assert!(
-            self.heads > 0 && width.is_multiple_of(3 * self.heads),
-            "{} heads do not divide queries, keys and values of width {width} evenly",
-            self.heads
+            heads > 0 && width.is_multiple_of(3 * heads),
+            "{heads} heads do not divide queries, keys and values of width {width} evenly",
         );
-        let key = context.next_stream();
-        let drop = match KeepProbability::from_drop(self.dropout) {
-            Ok(keep) if context.mode() == Mode::Training && self.dropout > 0.0 => {
-                Some(Drop { key, keep })
-            }
-            // The probability was checked when the module was made.
-            _ => None,
-        };
-        ops::causal_attention(qkv, self.heads, drop)
+        let drop = drop_at(self.dropout, context, Some(heads * seq * seq));
+        ops::causal_attention(qkv, heads, drop)
     }
 }

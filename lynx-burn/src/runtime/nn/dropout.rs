@@ -3,7 +3,7 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::prelude::*;
-use lynx_kernels::random::{DropoutError, KeepProbability};
+use lynx_kernels::random::{DropoutError, KeepProbability, RowSlice};
 
 use crate::runtime::chain::{Context, Mode};
 use crate::runtime::ops::{self, Drop};
@@ -46,10 +46,27 @@ impl Dropout {
     ///
     /// Input and output: `[...]`, any.
     pub fn forward<const D: usize>(&self, input: Tensor<D>, context: &Context) -> Tensor<D> {
-        match self.drop(context) {
-            Some(drop) => ops::dropout_add(input, None, None, drop),
-            None => input,
-        }
+        self.apply(input, drop_at(self.prob, context, None))
+    }
+
+    /// The same for a tensor of which every rank has a slice of equal size along `dim`: each drops
+    /// what one rank with all of it would.
+    ///
+    /// # Shapes
+    ///
+    /// Input and output: `[...]`, any.
+    ///
+    /// # Panics
+    ///
+    /// If `dim` is not below `D`.
+    pub fn forward_slice<const D: usize>(
+        &self,
+        input: Tensor<D>,
+        dim: usize,
+        context: &Context,
+    ) -> Tensor<D> {
+        let length = input.dims()[dim..].iter().product();
+        self.apply(input, drop_at(self.prob, context, Some(length)))
     }
 
     /// `residual + dropout(input)`, in one pass.
@@ -71,21 +88,36 @@ impl Dropout {
     ) -> Tensor<D> {
         let (found, expected) = (residual.dims(), input.dims());
         assert_eq!(found, expected, "dropout: a residual of another shape");
-        match self.drop(context) {
+        match drop_at(self.prob, context, None) {
             Some(drop) => ops::dropout_add(input, None, Some(residual), drop),
             None => residual + input,
         }
     }
 
-    /// The mask of the next place, if anything is dropped.
-    fn drop(&self, context: &Context) -> Option<Drop> {
-        let key = context.next_stream();
-        match KeepProbability::from_drop(self.prob) {
-            Ok(keep) if context.mode() == Mode::Training && self.prob > 0.0 => {
-                Some(Drop { key, keep })
-            }
-            // The probability was checked when the module was made.
-            _ => None,
+    fn apply<const D: usize>(&self, input: Tensor<D>, drop: Option<Drop>) -> Tensor<D> {
+        match drop {
+            Some(drop) => ops::dropout_add(input, None, None, drop),
+            None => input,
         }
+    }
+}
+
+/// The mask of the next place in `context`, if anything is dropped there. `shared` is how many
+/// elements of each row of a tensor that the ranks share a rank has.
+pub(super) fn drop_at(prob: f64, context: &Context, shared: Option<usize>) -> Option<Drop> {
+    let key = context.next_stream();
+    let slice = shared.map(|length| RowSlice {
+        whole: length * context.ranks(),
+        first: length * context.rank().0,
+        length,
+    });
+    match KeepProbability::from_drop(prob) {
+        Ok(keep) if context.mode() == Mode::Training && prob > 0.0 => Some(Drop {
+            key,
+            keep,
+            slice: slice.filter(|_| context.ranks() > 1),
+        }),
+        // The probability was checked when the module was made.
+        _ => None,
     }
 }

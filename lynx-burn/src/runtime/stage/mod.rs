@@ -10,6 +10,7 @@ mod error;
 mod flight;
 mod forward;
 mod piece;
+mod ranks;
 mod rebuild;
 mod report;
 mod update;
@@ -23,6 +24,7 @@ use burn::prelude::*;
 pub(crate) use ahead::{Ahead, Upcoming};
 pub use error::StageError;
 pub(crate) use piece::{Piece, PieceOutput};
+pub(crate) use ranks::{Alone, Ranks, Sum, SumKind, SummedPlaces, Sums};
 pub(crate) use rebuild::Rebuilding;
 pub use report::{StageReport, StageTimes};
 
@@ -35,13 +37,18 @@ use super::exec::position::{Pass, Position};
 use super::memory::{Meter, ledger::Ledger};
 use super::parcel::Parcel;
 use super::tape::Tape;
-use crate::ids::{MicroBatchId, SegmentId, StageId};
+use crate::ids::{MicroBatchId, RankId, SegmentId, StageId};
+use crate::plan::layout::ChainLayout;
 use crate::plan::policy::StagePolicy;
 use crate::units::Bytes;
 
 /// Everything that one worker owns.
 pub(crate) struct Stage<C: Chain> {
     id: StageId,
+    /// Which of how many ranks.
+    share: (RankId, usize),
+    /// Where the ranks meet.
+    sums: Sums,
     /// Outside autodiff.
     device: Device,
     module: C,
@@ -72,13 +79,15 @@ pub(crate) struct Stage<C: Chain> {
 }
 
 /// What a stage is made of.
-pub(crate) struct StageParts<C, L> {
+pub(crate) struct StageParts<'a, C> {
     pub(crate) id: StageId,
+    /// Which of how many ranks.
+    pub(crate) share: (RankId, usize),
+    /// The whole chain, with the collectives between these ranks.
+    pub(crate) layout: &'a ChainLayout,
     pub(crate) device: Device,
     pub(crate) module: C,
     pub(crate) policy: StagePolicy,
-    /// Tells a segment's layer.
-    pub(crate) layer: L,
     pub(crate) range: std::ops::Range<usize>,
     pub(crate) first_trainable: usize,
     pub(crate) optimizer: ModuleOptimizer,
@@ -88,17 +97,18 @@ pub(crate) struct StageParts<C, L> {
 }
 
 impl<C: Chain> Stage<C> {
-    pub(crate) fn new<L>(parts: StageParts<C, L>) -> Self
-    where
-        L: Fn(usize) -> Option<usize>,
-    {
-        let (ranges, runs) = piece::deal(&parts.policy, parts.layer, parts.first_trainable);
+    pub(crate) fn new(parts: StageParts<'_, C>) -> Self {
+        let sums = Sums::of(parts.layout);
+        let first_trainable = parts.first_trainable;
+        let (ranges, runs) = piece::deal(&parts.policy, parts.layout, &sums, first_trainable);
         let pieces: Vec<Piece<C>> = ranges
             .into_iter()
             .map(|range| Piece::of(&parts.module, range))
             .collect();
         Self {
             id: parts.id,
+            share: parts.share,
+            sums,
             meter: Meter::None,
             device: parts.device,
             accumulator: Accumulator::new(
@@ -132,6 +142,20 @@ impl<C: Chain> Stage<C> {
         }
     }
 
+    /// Obeys another policy from here on; nothing may be in flight.
+    pub(crate) fn obey(&mut self, policy: &StagePolicy, ahead: Ahead, layout: &ChainLayout) {
+        let (ranges, runs) = piece::deal(policy, layout, &self.sums, self.first_trainable);
+        let pieces = ranges.into_iter();
+        self.pieces = pieces.map(|range| Piece::of(&self.module, range)).collect();
+        self.runs = runs;
+        self.ahead = ahead;
+        self.sizes.clear();
+        self.forward_growth = (0, 0);
+        let pieces = self.pieces.iter();
+        let modules = pieces.map(|piece| (piece.range.start, &piece.resting));
+        self.accumulator.deal_again(modules);
+    }
+
     pub(crate) fn module(&self) -> &C {
         &self.module
     }
@@ -152,6 +176,7 @@ impl<C: Chain> Stage<C> {
     pub(crate) fn report(&self, times: StageTimes) -> StageReport {
         StageReport {
             stage: self.id,
+            rank: self.share.0,
             retained_peak: self.ledger.peak(),
             retained: self.ledger.current(),
             tapes_measured: !matches!(self.meter, Meter::None),
@@ -173,8 +198,12 @@ impl<C: Chain> Stage<C> {
         micro_batch: MicroBatchId,
         segment: usize,
     ) -> Context {
-        self.position.at(micro_batch, segment, pass);
+        // The loss, which comes behind the last segment, counts as a part of it.
+        let place = segment.min(self.sums.segments().saturating_sub(1));
+        self.position.at(micro_batch, place, pass);
+        let (rank, ranks) = self.share;
         Context::new(mode, self.seed, self.step, micro_batch, SegmentId(segment))
+            .on_rank(rank, ranks)
     }
 
     /// Runs a piece without a tape. The target is for the stage's last one.

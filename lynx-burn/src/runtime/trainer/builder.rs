@@ -42,16 +42,20 @@ pub struct TrainerBuilder {
     pub(super) policy: Policy,
     pub(super) schedule: ScheduleSource,
     pub(super) devices: Vec<Device>,
+    pub(super) ranks: usize,
+    pub(super) collective_link: Option<LinkSpeed>,
     pub(super) mailbox_capacity: usize,
     pub(super) seed: u64,
     pub(super) clip_norm: Option<f64>,
     pub(super) non_finite: NonFinite,
     pub(super) stall_timeout: Duration,
+    pub(super) single_threaded: bool,
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) link: Option<LinkSpeed>,
     pub(super) overlap: Overlap,
     pub(super) ahead: Option<Vec<Vec<Advance>>>,
-    pub(super) memory_budget: Option<Bytes>,
+    /// One for all stages, or one for each.
+    pub(super) memory_budgets: Vec<Bytes>,
 }
 
 impl Default for TrainerBuilder {
@@ -61,17 +65,20 @@ impl Default for TrainerBuilder {
             policy: Policy::RetainAll,
             schedule: ScheduleSource::Kind(Kind::OneFOneB),
             devices: Vec::new(),
+            ranks: 1,
+            collective_link: None,
             mailbox_capacity: 1,
             seed: 0,
             clip_norm: None,
             non_finite: NonFinite::default(),
             // Compiling kernels for a first step can take minutes.
             stall_timeout: Duration::from_secs(600),
+            single_threaded: false,
             observer: None,
             link: None,
             overlap: Overlap::default(),
             ahead: None,
-            memory_budget: None,
+            memory_budgets: Vec::new(),
         }
     }
 }
@@ -83,6 +90,7 @@ impl std::fmt::Debug for TrainerBuilder {
             .field("policy", &self.policy)
             .field("schedule", &self.schedule)
             .field("devices", &self.devices)
+            .field("ranks", &self.ranks)
             .finish_non_exhaustive()
     }
 }
@@ -129,7 +137,25 @@ impl TrainerBuilder {
         self
     }
 
-    /// One device for all stages, or one for each. Default: Burn's default device.
+    /// So many tensor-parallel ranks share each stage, every one with a thread and its slices of the
+    /// parameters ([`Chain::sharding`](crate::Chain::sharding)). Default: one.
+    #[must_use]
+    pub fn ranks(mut self, ranks: usize) -> Self {
+        self.ranks = ranks;
+        self
+    }
+
+    /// Gives the links between the ranks of a stage a bandwidth and a latency: a sum then takes the
+    /// time of an all-reduce as [`Link::all_reduce_time`](crate::plan::cluster::Link::all_reduce_time)
+    /// tells it. Default: none.
+    #[must_use]
+    pub fn collective_link(mut self, speed: LinkSpeed) -> Self {
+        self.collective_link = Some(speed);
+        self
+    }
+
+    /// One device for all stages, one for each, or one for each rank of each stage, stage by stage.
+    /// Default: Burn's default device.
     #[must_use]
     pub fn devices(mut self, devices: impl IntoIterator<Item = Device>) -> Self {
         self.devices = devices.into_iter().collect();
@@ -178,8 +204,14 @@ impl TrainerBuilder {
     /// cannot be read (see [`StageReport::tapes_measured`](crate::StageReport::tapes_measured)),
     /// nothing is recomputed early under a budget.
     #[must_use]
-    pub fn memory_budget(mut self, retained: Bytes) -> Self {
-        self.memory_budget = Some(retained);
+    pub fn memory_budget(self, retained: Bytes) -> Self {
+        self.memory_budgets([retained])
+    }
+
+    /// The same with a limit for each stage, or one for all of them.
+    #[must_use]
+    pub fn memory_budgets(mut self, retained: impl IntoIterator<Item = Bytes>) -> Self {
+        self.memory_budgets = retained.into_iter().collect();
         self
     }
 
@@ -209,6 +241,17 @@ impl TrainerBuilder {
     #[must_use]
     pub fn stall_timeout(mut self, time: Duration) -> Self {
         self.stall_timeout = time;
+        self
+    }
+
+    /// Every stage, and every rank of one, computes on its own thread alone, however many cores there
+    /// are. Default: all of them share Rayon's threads.
+    ///
+    /// On a CPU with a core for each, this keeps stages and ranks out of each other's way; what a
+    /// stage takes is then what it takes alone.
+    #[must_use]
+    pub fn single_threaded(mut self, single: bool) -> Self {
+        self.single_threaded = single;
         self
     }
 

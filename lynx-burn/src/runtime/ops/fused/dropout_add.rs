@@ -10,7 +10,6 @@ use burn::backend::autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 use burn::backend::tensor::{Device, FloatTensor};
 use burn::backend::{Autodiff, Backend, TensorMetadata};
 use burn::tensor::{DType, Shape, TensorData};
-use lynx_kernels::random::fill_dropout_mask;
 
 use super::shapes::{as_last_axis, sum_rows};
 use super::{Drop, Kernels};
@@ -138,7 +137,7 @@ pub(super) fn mask<B: Backend>(
     drop: Drop,
 ) -> FloatTensor<B> {
     let mut mask = vec![0f32; shape.num_elements()];
-    fill_dropout_mask(drop.key, drop.keep, &mut mask);
+    drop.mask().fill(&mut mask);
     let data = TensorData::new(mask, shape);
     let data = match dtype {
         DType::F32 => data,

@@ -8,7 +8,6 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Flex, TensorMetadata};
 use burn::tensor::{DType, Shape, TensorData};
 use lynx_kernels::gelu::Form;
-use lynx_kernels::random::DropoutMask;
 use lynx_kernels::{KernelError, attention, cross_entropy, dropout_add, gelu, layer_norm};
 
 use super::shapes::rows;
@@ -64,10 +63,6 @@ fn one_a_row(shape: &Shape) -> Shape {
         *last = 1;
     }
     Shape::from(dimensions)
-}
-
-fn mask(drop: Drop) -> DropoutMask {
-    DropoutMask::new(drop.key, drop.keep)
 }
 
 impl Kernels for Flex {
@@ -226,7 +221,7 @@ impl Kernels for Flex {
             Input::new(x).read(),
             bias.as_ref().map(Input::read),
             residual.as_ref().map(Input::read),
-            mask(drop),
+            drop.mask(),
             &mut y,
         ));
         tensor(y, shape)
@@ -250,7 +245,7 @@ impl Kernels for Flex {
         fitting(dropout_add::backward(
             sizes,
             read,
-            mask(drop),
+            drop.mask(),
             &mut dx,
             write,
         ));
@@ -272,7 +267,7 @@ impl Kernels for Flex {
         fitting(attention::forward(
             sizes,
             qkv.read(),
-            drop.map(mask),
+            drop.map(Drop::mask),
             &mut out,
             &mut lse,
         ));
@@ -300,7 +295,7 @@ impl Kernels for Flex {
         fitting(attention::backward(
             sizes,
             Input::new(qkv).read(),
-            drop.map(mask),
+            drop.map(Drop::mask),
             Input::new(out).read(),
             Input::new(lse).read(),
             Input::new(gradient).read(),

@@ -18,7 +18,7 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Autodiff, Backend, Dispatch, ExtensionType, backend_extension};
 use burn::prelude::*;
 use lynx_kernels::gelu::Form;
-use lynx_kernels::random::{KeepProbability, StreamKey};
+use lynx_kernels::random::{DropoutMask, KeepProbability, RowSlice, StreamKey};
 
 mod attention;
 mod cross_entropy;
@@ -42,6 +42,19 @@ pub struct Drop {
     pub key: StreamKey,
     /// Probability of keeping an element.
     pub keep: KeepProbability,
+    /// Which part of a larger tensor's mask it is, if it is one.
+    pub slice: Option<RowSlice>,
+}
+
+impl Drop {
+    /// The mask itself.
+    fn mask(self) -> DropoutMask {
+        let mask = DropoutMask::new(self.key, self.keep);
+        match self.slice {
+            Some(slice) => mask.of(slice),
+            None => mask,
+        }
+    }
 }
 
 /// A tensor that need not be there: Burn's extension macro carries derived types, and no options.

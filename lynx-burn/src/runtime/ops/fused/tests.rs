@@ -28,6 +28,7 @@ fn drop() -> Drop {
     Drop {
         key: key(9),
         keep: KeepProbability::from_drop(0.3).expect("valid"),
+        slice: None,
     }
 }
 
