@@ -9,6 +9,7 @@ use lynx_burn::plan::schedule::Kind;
 use serde::Serialize;
 
 use super::values::count;
+use crate::config::Modules;
 use crate::device::DeviceName;
 
 /// All options of a training run.
@@ -47,6 +48,9 @@ pub struct ModelArgs {
     /// Probability of dropping an activation in training
     #[arg(long, value_name = "P", default_value_t = 0.05)]
     pub dropout: f64,
+    /// Whose modules compute what is not a matrix product
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Modules::Lynx)]
+    pub modules: Modules,
 }
 
 /// How the model is cut and what is recomputed.

@@ -1,6 +1,7 @@
 //! Which stream of random numbers a place in a training run reads.
 
 use super::Philox4x32;
+use super::philox::SIDE_BY_SIDE;
 
 /// The name of one stream: a place in the model at a moment of the run.
 ///
@@ -22,7 +23,7 @@ pub struct StreamKey {
 }
 
 /// A stream made ready for reading blocks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stream {
     generator: Philox4x32,
     site: u32,
@@ -60,6 +61,18 @@ impl Stream {
     pub(super) fn block(&self, index: u64) -> [u32; 4] {
         self.generator
             .block([index as u32, (index >> 32) as u32, self.site, self.salt])
+    }
+
+    /// The words of the next blocks, in order, two in each element.
+    #[inline(always)]
+    pub(super) fn blocks(&self, index: u64) -> [u64; 2 * SIDE_BY_SIDE] {
+        let (mut low, mut high) = ([0; SIDE_BY_SIDE], [0; SIDE_BY_SIDE]);
+        for (i, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
+            let index = index.wrapping_add(i as u64);
+            *low = index as u32;
+            *high = (index >> 32) as u32;
+        }
+        self.generator.blocks(low, high, [self.site, self.salt])
     }
 }
 
