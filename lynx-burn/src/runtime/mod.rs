@@ -3,7 +3,7 @@
 //! From the bottom: [`ops`] adds to Burn what tapes need; a `tape` holds what autodiff keeps for
 //! one segment; a `stage` turns boundaries into the next ones and gradients into the previous
 //! ones; `comm` links stages; `exec` runs them on threads; a [`trainer`] is what a program uses, and a
-//! `recorder` draws what it did. [`measure`] runs the
+//! `recorder` draws what it did; `save` writes its state to disk. [`measure`] runs the
 //! same pieces to tell a planner what they cost.
 
 mod accumulator;
@@ -19,6 +19,7 @@ pub mod ops;
 mod parameters;
 mod parcel;
 pub(crate) mod recorder;
+pub(crate) mod save;
 pub(crate) mod stage;
 pub(crate) mod tape;
 pub(crate) mod trainer;

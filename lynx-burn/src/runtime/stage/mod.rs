@@ -12,6 +12,7 @@ mod forward;
 mod piece;
 mod rebuild;
 mod report;
+mod restore;
 mod update;
 
 use std::collections::BTreeMap;

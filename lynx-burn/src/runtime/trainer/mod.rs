@@ -9,6 +9,7 @@ mod builder;
 mod error;
 mod overlap;
 mod report;
+mod save;
 mod update;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
