@@ -3,19 +3,22 @@
 use std::time::{Duration, Instant};
 
 use burn::prelude::*;
-use lynx_burn::{StepReport, TrainError, Trainer};
+use lynx_burn::{SaveError, Saves, StepReport, TrainError, Trainer};
 use serde::Serialize;
 
 use crate::cli::TrainArgs;
 use crate::config::GptConfig;
 use crate::data::{Corpus, micro_batches};
 use crate::error::RunError;
+use crate::interrupt::Interrupt;
 use crate::metrics::{Record, RunFolder};
 use crate::model::Gpt;
 use crate::pipeline::{build, layers_per_stage};
 use crate::planned::obey;
 use crate::progress::{Progress, say};
+use crate::resume::Resumed;
 use crate::sample::{Sampling, sample};
+use crate::saved::{Remembered, saves_of};
 use crate::tokenizer::printable;
 
 /// What is written to `config.json`.
@@ -28,13 +31,19 @@ struct Configuration<'a> {
     unigram_entropy: f64,
 }
 
-/// Trains as asked; returns when the last step is taken and the sample written.
+/// Trains as asked; returns when the last step is taken and the sample written, or when Ctrl-C was
+/// pressed and the state saved.
 ///
 /// # Errors
 ///
 /// If the options do not fit together, or something fails on the way.
 pub fn run(args: &TrainArgs) -> Result<(), RunError> {
-    let mut args = args.clone();
+    let resumed = Resumed::find(args)?;
+    let asked = args;
+    let mut args = match &resumed {
+        Some(run) => run.options(asked)?,
+        None => args.clone(),
+    };
     args.config().validate()?;
     let obeyed = obey(&mut args)?;
     let args = &args;
@@ -47,7 +56,11 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         .iter()
         .map(|name| name.open())
         .collect::<Result<Vec<Device>, _>>()?;
-    let trainer = build(args, &devices, obeyed.schedule)?;
+    let mut trainer = build(args, &devices, obeyed.schedule)?;
+    if let Some(run) = &resumed {
+        run.check_text(asked, &corpus)?;
+        trainer.resume(&run.save)?;
+    }
     let configuration = Configuration {
         options: args,
         model: &config,
@@ -57,18 +70,42 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
     };
     let folder = args.output.out.clone();
     let folder = folder.unwrap_or_else(RunFolder::default_path);
-    let folder = RunFolder::create(&folder, &configuration)?;
+    let folder = match &resumed {
+        Some(run) if run.continues_in(&folder) => {
+            RunFolder::go_on(&folder, &configuration, run.save.step())?
+        }
+        _ => RunFolder::create(&folder, &configuration)?,
+    };
+    let interrupt = Interrupt::listen().map_err(RunError::Interrupt)?;
     summarise(&configuration, &corpus, &folder);
     obeyed.about.iter().for_each(say);
+    if let Some(run) = &resumed {
+        let save = run.save.path().display();
+        say(format_args!(
+            "resumed   {save}, after step {}",
+            trainer.steps()
+        ));
+    }
     let mut run = Run {
         args,
         context: config.context,
         corpus: &corpus,
+        saves: saves_of(folder.path()).keep(args.saving.keep),
+        remembered: Remembered::new(args, &corpus),
+        interrupt,
         trainer,
         first: devices[0].clone(),
         last: devices[devices.len() - 1].clone(),
     };
-    let loss = run.train(folder)?;
+    let path = folder.path().to_owned();
+    let Some(loss) = run.train(folder)? else {
+        say(format_args!(
+            "interrupted after step {}, which is saved; go on with: gpt train --resume {}",
+            run.trainer.steps(),
+            path.display()
+        ));
+        return Ok(());
+    };
     let entropy = configuration.unigram_entropy;
     say(format_args!(
         "validation loss {loss:.4} nats a byte, unigram entropy {entropy:.4}"
@@ -114,21 +151,26 @@ struct Run<'a> {
     args: &'a TrainArgs,
     context: usize,
     corpus: &'a Corpus,
+    saves: Saves,
+    remembered: Remembered,
+    interrupt: Interrupt,
     trainer: Trainer<Gpt>,
     first: Device,
     last: Device,
 }
 
 impl Run<'_> {
-    /// Takes all steps; returns the last validation loss.
-    fn train(&mut self, mut folder: RunFolder) -> Result<f64, RunError> {
+    /// Takes all steps that are left; returns the last validation loss, or nothing if it was asked to
+    /// end before. Either way the last step taken is saved.
+    fn train(&mut self, mut folder: RunFolder) -> Result<Option<f64>, RunError> {
         let (training, output) = (&self.args.training, &self.args.output);
         let mut validation = self.evaluate()?;
-        say(format_args!("step     0  validation {validation:.4}"));
+        let taken = self.trainer.steps();
+        say(format_args!("step {taken:>5}  validation {validation:.4}"));
         let progress = Progress::new(training.steps);
         let start = Instant::now();
         let mut since_record = Meter::default();
-        for step in 1..=training.steps {
+        for step in taken + 1..=training.steps {
             let rate = self.args.learning_rate().at(step - 1);
             let before = Instant::now();
             let report = self.step(step - 1, rate)?;
@@ -155,9 +197,28 @@ impl Run<'_> {
                 progress.log(&record);
                 since_record = Meter::default();
             }
+            let interrupted = self.interrupt.asked() && step < training.steps;
+            if interrupted || step == training.steps || self.saves_at(step) {
+                folder.sync()?;
+                self.save()?;
+            }
+            if interrupted {
+                progress.finish();
+                return Ok(None);
+            }
         }
         progress.finish();
-        Ok(validation)
+        Ok(Some(validation))
+    }
+
+    fn saves_at(&self, step: u64) -> bool {
+        let every = self.args.saving.save_every;
+        every > 0 && step.is_multiple_of(every)
+    }
+
+    fn save(&mut self) -> Result<(), SaveError> {
+        self.trainer.save(&self.saves, &self.remembered)?;
+        Ok(())
     }
 
     fn step(&mut self, step: u64, rate: f64) -> Result<StepReport, TrainError> {
@@ -199,6 +260,7 @@ impl Run<'_> {
         let sampling = Sampling {
             seed: self.args.training.seed,
             temperature: output.temperature,
+            top_k: None,
             context: self.context,
         };
         // A new line is where anything may begin.
