@@ -1,5 +1,6 @@
 //! A training run, from options to a last word.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use burn::prelude::*;
@@ -93,6 +94,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         saves: saves_of(folder.path()).keep(args.saving.keep),
         remembered: Remembered::new(args, &corpus),
         interrupt,
+        saved: None,
         trainer,
         first: devices[0].clone(),
         last: devices[devices.len() - 1].clone(),
@@ -111,6 +113,12 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         "validation loss {loss:.4} nats a byte, unigram entropy {entropy:.4}"
     ));
     run.speak()?;
+    if let Some(save) = &run.saved {
+        let (save, folder) = (save.display(), path.display());
+        say(format_args!(
+            "\nsaved     {save}; to let it write: gpt generate {folder}"
+        ));
+    }
     Ok(())
 }
 
@@ -154,6 +162,8 @@ struct Run<'a> {
     saves: Saves,
     remembered: Remembered,
     interrupt: Interrupt,
+    /// The last save.
+    saved: Option<PathBuf>,
     trainer: Trainer<Gpt>,
     first: Device,
     last: Device,
@@ -217,7 +227,8 @@ impl Run<'_> {
     }
 
     fn save(&mut self) -> Result<(), SaveError> {
-        self.trainer.save(&self.saves, &self.remembered)?;
+        let save = self.trainer.save(&self.saves, &self.remembered)?;
+        self.saved = Some(save.path().to_owned());
         Ok(())
     }
 

@@ -28,11 +28,20 @@ pub use saving::SavingArgs;
 pub use simulate::SimulateArgs;
 pub use train::{ModelArgs, OutputArgs, PipelineArgs, TrainArgs, TrainingArgs};
 
+const EXAMPLES: &str = "\
+Examples:
+  gpt --data my.txt --out runs/mine            train on your own text
+  gpt train --resume runs/mine --steps 2000    go on with that run
+  gpt generate runs/mine --prompt \"Once\"      let it write
+  gpt plan --model 7b --cluster a100-40-pcie --tp 4 --pp 2 -o plan.json
+  gpt simulate plan.json --svg step.svg        see what the plan does";
+
 /// Train a small GPT-2 as a pipeline whose stages recompute activations instead of keeping them,
 /// let it write, plan what is recomputed where, and simulate what was planned.
 #[derive(Debug, Parser)]
 #[command(name = "gpt", version, args_conflicts_with_subcommands = true)]
 #[command(allow_negative_numbers = true, args_override_self = true)]
+#[command(after_help = EXAMPLES)]
 pub struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

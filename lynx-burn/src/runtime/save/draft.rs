@@ -53,6 +53,11 @@ impl Draft {
 
     /// Seals the files, sees them to the disk, and gives the folder its name.
     pub(crate) fn finish(mut self, step: u64, seed: u64) -> Result<Save, SaveError> {
+        // Who writes safetensors gives the file to its owner alone.
+        let usual = self.aside.join(ABOUT);
+        fs::metadata(&usual)
+            .and_then(|known| fs::set_permissions(self.weights(), known.permissions()))
+            .map_err(SaveError::write(&self.weights()))?;
         let mut files = BTreeMap::new();
         for name in [WEIGHTS, STATES, ABOUT] {
             let path = self.aside.join(name);
