@@ -7,13 +7,18 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::files::{self, WriteError};
 
 const METRICS: &str = "metrics.jsonl";
+
+/// A number that was written as null because it was none.
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
 
 /// Of a record, what tells whether it is still wanted.
 #[derive(Deserialize)]
@@ -22,14 +27,15 @@ struct StepOf {
 }
 
 /// One logged step.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// Optimizer steps taken.
     pub step: u64,
     /// The step's mean loss in nats a token; null if it was not a number.
+    #[serde(deserialize_with = "number")]
     pub train_loss: f64,
     /// Mean loss over the validation windows, where it was evaluated.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub val_loss: Option<f64>,
     /// Training tokens a second since the record before, evaluations left out.
     pub tokens_per_s: f64,
@@ -40,11 +46,11 @@ pub struct Record {
     /// The step's learning rate.
     pub learning_rate: f64,
     /// Norm of the gradients before clipping, if they were clipped.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gradient_norm: Option<f64>,
     /// False if the update was left out because of a value that was not a number.
     pub applied: bool,
-    /// Seconds since training began.
+    /// Seconds of training, those before the run was gone on with among them.
     pub elapsed_s: f64,
 }
 
@@ -131,6 +137,21 @@ impl RunFolder {
             .map_err(WriteError::new(&self.path.join(METRICS)))
     }
 
+    /// All records of the run, those from before it was gone on with among them. Lines that are none
+    /// are left out.
+    ///
+    /// # Errors
+    ///
+    /// If the file is not there any more.
+    pub fn records(&self) -> Result<Vec<Record>, WriteError> {
+        let path = self.path.join(METRICS);
+        let text = fs::read_to_string(&path).map_err(WriteError::new(&path))?;
+        let lines = text.lines();
+        Ok(lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect())
+    }
+
     /// Sees the lines to the disk, before a save that they lead to.
     ///
     /// # Errors
@@ -140,5 +161,23 @@ impl RunFolder {
         self.metrics
             .sync_data()
             .map_err(WriteError::new(&self.path.join(METRICS)))
+    }
+}
+
+/// Tokens and the time they took.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    tokens: usize,
+    time: Duration,
+}
+
+impl Meter {
+    pub(crate) fn add(&mut self, tokens: usize, time: Duration) {
+        self.tokens += tokens;
+        self.time += time;
+    }
+
+    pub(crate) fn rate(&self) -> f64 {
+        self.tokens as f64 / self.time.as_secs_f64().max(1e-9)
     }
 }

@@ -1,36 +1,27 @@
 //! A training run, from options to a last word.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use burn::prelude::*;
 use lynx_burn::{SaveError, Saves, StepReport, TrainError, Trainer};
-use serde::Serialize;
 
 use crate::cli::TrainArgs;
-use crate::config::GptConfig;
 use crate::data::{Corpus, micro_batches};
+use crate::describe::{Configuration, about};
 use crate::error::RunError;
 use crate::interrupt::Interrupt;
-use crate::metrics::{Record, RunFolder};
+use crate::metrics::{Meter, Record, RunFolder};
 use crate::model::Gpt;
-use crate::pipeline::{build, layers_per_stage};
+use crate::pipeline::{build_observed, layers_per_stage};
 use crate::planned::obey;
 use crate::progress::{Progress, say};
+use crate::report::{OneStep, Report, State, Subject};
 use crate::resume::Resumed;
 use crate::sample::{Sampling, sample};
 use crate::saved::{Remembered, saves_of};
 use crate::tokenizer::printable;
-
-/// What is written to `config.json`.
-#[derive(Serialize)]
-struct Configuration<'a> {
-    options: &'a TrainArgs,
-    model: &'a GptConfig,
-    parameters: usize,
-    layers_per_stage: Vec<usize>,
-    unigram_entropy: f64,
-}
 
 /// Trains as asked; returns when the last step is taken and the sample written, or when Ctrl-C was
 /// pressed and the state saved.
@@ -57,7 +48,8 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         .iter()
         .map(|name| name.open())
         .collect::<Result<Vec<Device>, _>>()?;
-    let mut trainer = build(args, &devices, obeyed.schedule)?;
+    let observer = Arc::new(OneStep::default());
+    let mut trainer = build_observed(args, &devices, obeyed.schedule, Some(observer.clone()))?;
     if let Some(run) = &resumed {
         run.check_text(asked, &corpus)?;
         trainer.resume(&run.save)?;
@@ -78,7 +70,11 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         _ => RunFolder::create(&folder, &configuration)?,
     };
     let interrupt = Interrupt::listen().map_err(RunError::Interrupt)?;
-    summarise(&configuration, &corpus, &folder);
+    let about = about(&configuration, &corpus);
+    for (name, value) in &about {
+        say(format_args!("{name:<9} {value}"));
+    }
+    say(format_args!("run       {}", folder.path().display()));
     obeyed.about.iter().for_each(say);
     if let Some(run) = &resumed {
         let save = run.save.path().display();
@@ -94,13 +90,21 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         saves: saves_of(folder.path()).keep(args.saving.keep),
         remembered: Remembered::new(args, &corpus),
         interrupt,
+        observer,
+        report: Report::new(Subject {
+            about,
+            unigram_entropy: configuration.unigram_entropy,
+            steps: args.training.steps,
+        }),
         saved: None,
         trainer,
         first: devices[0].clone(),
         last: devices[devices.len() - 1].clone(),
     };
     let path = folder.path().to_owned();
-    let Some(loss) = run.train(folder)? else {
+    let mut folder = folder;
+    let Some(loss) = run.train(&mut folder)? else {
+        run.tell(&folder, State::Interrupted)?;
         say(format_args!(
             "interrupted after step {}, which is saved; go on with: gpt train --resume {}",
             run.trainer.steps(),
@@ -113,6 +117,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         "validation loss {loss:.4} nats a byte, unigram entropy {entropy:.4}"
     ));
     run.speak()?;
+    run.tell(&folder, State::Finished)?;
     if let Some(save) = &run.saved {
         let (save, folder) = (save.display(), path.display());
         say(format_args!(
@@ -122,39 +127,6 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
     Ok(())
 }
 
-fn summarise(configuration: &Configuration<'_>, corpus: &Corpus, folder: &RunFolder) {
-    let (args, model) = (configuration.options, configuration.model);
-    let layers: Vec<String> = configuration
-        .layers_per_stage
-        .iter()
-        .map(usize::to_string)
-        .collect();
-    say(format_args!(
-        "model     {} layers, width {}, {} heads, context {}: {:.2} M parameters",
-        model.layers,
-        model.d_model,
-        model.heads,
-        model.context,
-        configuration.parameters as f64 / 1e6
-    ));
-    say(format_args!(
-        "pipeline  {} stages of {} layers, {}, {} micro-batches, policy {}",
-        layers.len(),
-        layers.join(" + "),
-        args.pipeline.schedule,
-        args.pipeline.micro_batches,
-        args.pipeline.policy
-    ));
-    say(format_args!(
-        "corpus    {}: {} bytes to learn, {} to validate, unigram entropy {:.4} nats a byte",
-        corpus.name,
-        corpus.train.len(),
-        corpus.validation.len(),
-        configuration.unigram_entropy
-    ));
-    say(format_args!("run       {}", folder.path().display()));
-}
-
 struct Run<'a> {
     args: &'a TrainArgs,
     context: usize,
@@ -162,6 +134,8 @@ struct Run<'a> {
     saves: Saves,
     remembered: Remembered,
     interrupt: Interrupt,
+    observer: Arc<OneStep>,
+    report: Report,
     /// The last save.
     saved: Option<PathBuf>,
     trainer: Trainer<Gpt>,
@@ -172,20 +146,27 @@ struct Run<'a> {
 impl Run<'_> {
     /// Takes all steps that are left; returns the last validation loss, or nothing if it was asked to
     /// end before. Either way the last step taken is saved.
-    fn train(&mut self, mut folder: RunFolder) -> Result<Option<f64>, RunError> {
+    fn train(&mut self, folder: &mut RunFolder) -> Result<Option<f64>, RunError> {
         let (training, output) = (&self.args.training, &self.args.output);
         let mut validation = self.evaluate()?;
         let taken = self.trainer.steps();
         say(format_args!("step {taken:>5}  validation {validation:.4}"));
         let progress = Progress::new(training.steps);
         let start = Instant::now();
+        let elapsed_before = folder.records()?.last().map_or(0.0, |last| last.elapsed_s);
         let mut since_record = Meter::default();
         for step in taken + 1..=training.steps {
             let rate = self.args.learning_rate().at(step - 1);
+            let evaluates = step.is_multiple_of(output.eval_every) || step == training.steps;
+            if evaluates || step == taken + 1 {
+                self.observer.look();
+            }
             let before = Instant::now();
             let report = self.step(step - 1, rate)?;
             since_record.add(training.batch() * self.context, before.elapsed());
-            let evaluates = step.is_multiple_of(output.eval_every) || step == training.steps;
+            if let Some(timeline) = self.observer.take() {
+                self.report.show_step(step, timeline);
+            }
             if evaluates {
                 validation = self.evaluate()?;
             }
@@ -199,13 +180,16 @@ impl Run<'_> {
                 learning_rate: rate,
                 gradient_norm: report.update.gradient_norm,
                 applied: report.update.applied,
-                elapsed_s: start.elapsed().as_secs_f64(),
+                elapsed_s: elapsed_before + start.elapsed().as_secs_f64(),
             };
             progress.step(&record);
             if evaluates || step == 1 || step.is_multiple_of(output.log_every) {
                 folder.record(&record)?;
                 progress.log(&record);
                 since_record = Meter::default();
+            }
+            if evaluates || step == taken + 1 {
+                self.tell(folder, State::Running)?;
             }
             let interrupted = self.interrupt.asked() && step < training.steps;
             if interrupted || step == training.steps || self.saves_at(step) {
@@ -219,6 +203,12 @@ impl Run<'_> {
         }
         progress.finish();
         Ok(Some(validation))
+    }
+
+    /// Writes the report anew.
+    fn tell(&self, folder: &RunFolder, state: State) -> Result<(), RunError> {
+        let records = folder.records()?;
+        Ok(self.report.write(folder.path(), state, &records)?)
     }
 
     fn saves_at(&self, step: u64) -> bool {
@@ -282,7 +272,9 @@ impl Run<'_> {
             sampling,
             &self.first,
         )?;
-        say(format_args!("\n{}", printable(&text)));
+        let text = printable(&text);
+        say(format_args!("\n{text}"));
+        self.report.show_sample(text);
         Ok(())
     }
 }
@@ -290,22 +282,4 @@ impl Run<'_> {
 fn retained(report: &StepReport) -> Vec<u64> {
     let stages = report.backward.stages.iter();
     stages.map(|stage| stage.retained_peak.0).collect()
-}
-
-/// Tokens and the time they took.
-#[derive(Debug, Default)]
-struct Meter {
-    tokens: usize,
-    time: Duration,
-}
-
-impl Meter {
-    fn add(&mut self, tokens: usize, time: Duration) {
-        self.tokens += tokens;
-        self.time += time;
-    }
-
-    fn rate(&self) -> f64 {
-        self.tokens as f64 / self.time.as_secs_f64().max(1e-9)
-    }
 }

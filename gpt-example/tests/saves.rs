@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use burn::optim::SgdConfig;
 use burn::prelude::*;
@@ -20,7 +21,11 @@ const TINY: &str = "--layers 4 --width 32 --heads 2 --context 16 --batch 8 --mic
 /// The folders of a run's saves, oldest first.
 fn saves(run: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(run.join("saves")).expect("saves");
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.expect("read").path()).collect();
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("read").path())
+        // What a kill leaves of a save is none.
+        .filter(|path| path.extension().is_none_or(|ending| ending != "part"))
+        .collect();
     found.sort();
     found
 }
@@ -96,6 +101,12 @@ fn a_resumed_run_has_the_losses_of_an_unbroken_one_to_the_bit() {
     fs::write(whole.join("metrics.jsonl"), torn).expect("written");
     said(&gpt(folder.path(), "--resume whole"));
     assert_eq!(course(&whole), expected);
+
+    let spent: Vec<f64> = metrics(&whole)
+        .iter()
+        .map(|r| number(r, "elapsed_s"))
+        .collect();
+    assert!(spent.is_sorted(), "{spent:?}");
 
     // And on from its end, for longer.
     refused(folder.path(), "--resume whole", "14 of 14 steps");
@@ -191,7 +202,7 @@ fn a_second_ctrl_c_ends_the_run_at_once() {
     let mut child = begin(folder.path(), run, "run ");
     while child.try_wait().expect("asked").is_none() {
         signal(&child, "INT");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(child.wait().expect("ended").code(), Some(130));
     assert!(!folder.path().join("run/saves").exists());
@@ -312,6 +323,30 @@ fn what_cannot_be_gone_on_with_is_one_line_that_says_what_to_do() {
         refused(place, "--resume run --steps 8", name);
         fs::write(&path, whole).expect("written");
     }
+}
+
+#[test]
+fn a_run_killed_again_and_again_ends_as_an_unbroken_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = format!("{TINY} --steps 40 --save-every 1 --eval-every 10");
+    said(&gpt(folder.path(), &format!("{run} --out whole")));
+    let broken = folder.path().join("broken");
+    let (mut kills, mut done) = (0u64, false);
+    while !done {
+        let begun = broken.join("saves").is_dir() && !saves(&broken).is_empty();
+        let arguments = match begun {
+            true => "--resume broken".to_owned(),
+            false => format!("{run} --out broken"),
+        };
+        let mut child = begin(folder.path(), &arguments, "step ");
+        let time = Duration::from_micros(5_000 + kills * 7919 % 90_000);
+        std::thread::sleep(time);
+        child.kill().expect("killed, or over");
+        done = child.wait().expect("ended").success();
+        kills += u64::from(!done);
+    }
+    assert!(kills >= 3, "{kills} kills");
+    assert_eq!(course(&broken), course(&folder.path().join("whole")));
 }
 
 /// A save by a program of somebody else's that trains the same model.
