@@ -6,14 +6,18 @@
 //! and output, the widest tensors of the layer.
 //!
 //! ```text
-//! embed
+//! embed       look up                                          | branch, summed
 //! qkv         join the branch before, norm, qkv     residual | qkv
 //! attention   softmax(q k) v                        residual | mixed values
-//! projection  mix the heads                         residual | branch
+//! projection  mix the heads                         residual | branch, summed
 //! mlp-in      join that branch, norm, expand        residual | hidden
-//! mlp-out     GELU, contract                        residual | branch
-//! head        join the last branch, norm, scores
+//! mlp-out     GELU, contract                        residual | branch, summed
+//! head        join the last branch, norm, scores    scores   | normalisers, summed
 //! ```
+//!
+//! Ranks share heads, the wide layer of the MLP and the vocabulary, as in Megatron-LM ("Efficient
+//! Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC 2021). What is said
+//! to be summed is then a part of a sum over the ranks.
 //!
 //! The residual stream enters each segment once and is used there at most twice, which is what
 //! makes the cut model's gradients those of the uncut one to the last bit.
@@ -23,9 +27,10 @@ use std::ops::Range;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::prelude::*;
 use lynx_burn::plan::layout::Segment;
-use lynx_burn::{Boundary, Chain, Context, TensorMap};
+use lynx_burn::{Boundary, Chain, Context, Sharding, Summed, TensorMap};
 
 use crate::model::Gpt;
+use crate::vocabulary;
 
 /// What passes between the segments of a [`Gpt`].
 #[derive(Clone, Debug)]
@@ -38,14 +43,39 @@ pub enum Activations {
     Tokens(Tensor<2, Int>),
     /// Between segments.
     Stream {
-        /// The residual stream. `[batch, seq, d_model]`
-        residual: Tensor<3>,
-        /// What was computed beside it and is not joined yet. `[batch, seq, width]`, where the
-        /// width is `d_model`, or 3 times that after `qkv`, 4 times after `mlp-in`.
-        branch: Option<Tensor<3>>,
+        /// The residual stream, from the first layer on. `[batch, seq, d_model]`
+        residual: Option<Tensor<3>>,
+        /// What was computed beside it and is not joined yet.
+        branch: Branch,
     },
     /// The model's output: scores of every token as the next one. `[batch, seq, vocabulary]`
     Logits(Tensor<3>),
+    /// A rank's scores of its tokens, with what all ranks' are normalised by.
+    Scores {
+        /// `[batch, seq, vocabulary / ranks]`
+        scores: Tensor<3>,
+        /// `[batch, seq, ranks]`
+        normalisers: Summed<3>,
+    },
+}
+
+/// What is computed beside the residual stream.
+#[derive(Clone, Debug)]
+pub enum Branch {
+    /// Within a layer's half; of several ranks, each has its own. `[batch, seq, width]`, where the
+    /// width is 3 times `d_model` after `qkv`, 4 times after `mlp-in`, or a rank's share of that.
+    Inside(Tensor<3>),
+    /// At its end: what is to be joined, of several ranks the sum of theirs. `[batch, seq, d_model]`
+    Whole(Summed<3>),
+}
+
+impl Boundary for Branch {
+    fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {
+        match self {
+            Self::Inside(tensor) => Self::Inside(tensor.map_tensors(map)),
+            Self::Whole(sum) => Self::Whole(sum.map_tensors(map)),
+        }
+    }
 }
 
 impl Boundary for Activations {
@@ -57,6 +87,13 @@ impl Boundary for Activations {
                 branch: branch.map_tensors(map),
             },
             Self::Logits(logits) => Self::Logits(logits.map_tensors(map)),
+            Self::Scores {
+                scores,
+                normalisers,
+            } => Self::Scores {
+                scores: scores.map_tensors(map),
+                normalisers: normalisers.map_tensors(map),
+            },
         }
     }
 }
@@ -104,11 +141,15 @@ impl Gpt {
     /// The segments of a model of so many layers.
     #[must_use]
     pub fn segments_of(layers: usize) -> Vec<Segment> {
-        let inner =
-            (0..layers).flat_map(|layer| PARTS.map(|(_, name)| Segment::in_layer(layer, name)));
-        std::iter::once(Segment::outside("embed"))
+        let inner = (0..layers).flat_map(|layer| {
+            PARTS.map(|(part, name)| match part {
+                Part::Projection | Part::MlpOut => Segment::in_layer(layer, name).summed(),
+                Part::Qkv | Part::Attention | Part::MlpIn => Segment::in_layer(layer, name),
+            })
+        });
+        std::iter::once(Segment::outside("embed").summed())
             .chain(inner)
-            .chain([Segment::outside("head")])
+            .chain([Segment::outside("head").summed()])
             .collect()
     }
 }
@@ -148,30 +189,83 @@ impl Chain for Gpt {
         let place = Place::of(index, self.layers.len());
         match (place, input) {
             (Place::Embed, Activations::Tokens(tokens)) => Activations::Stream {
-                residual: self.embed(tokens, context),
-                branch: None,
+                residual: None,
+                branch: Branch::Whole(Summed(self.embed(tokens, context))),
             },
             (Place::Layer(layer, part), Activations::Stream { residual, branch }) => {
-                self.forward_part(layer, part, residual, branch, context)
+                self.forward_part((layer, part), residual, branch, context)
             }
-            (Place::Head, Activations::Stream { residual, branch }) => {
-                Activations::Logits(self.head(self.join(residual, branch, context)))
+            (
+                Place::Head,
+                Activations::Stream {
+                    residual,
+                    branch: Branch::Whole(Summed(branch)),
+                },
+            ) => {
+                let scores = self.head(self.join(residual, branch, context));
+                if context.ranks() == 1 {
+                    return Activations::Logits(scores);
+                }
+                let normalisers = Summed(vocabulary::normaliser(scores.clone(), context));
+                Activations::Scores {
+                    scores,
+                    normalisers,
+                }
             }
             (place, other) => unreachable!("{place:?} does not follow {other:?}"),
         }
     }
 
-    fn loss(&self, output: Activations, target: Tensor<2, Int>) -> Tensor<1> {
-        let Activations::Logits(logits) = output else {
-            unreachable!("only the head is followed by the loss, not {output:?}");
-        };
-        let [batch, seq, vocabulary] = logits.dims();
-        CrossEntropyLossConfig::new()
-            .init(&logits.device())
-            .forward(
-                logits.reshape([batch * seq, vocabulary]),
-                target.reshape([batch * seq]),
-            )
+    fn loss(&self, output: Activations, target: Tensor<2, Int>, context: &Context) -> Tensor<1> {
+        match output {
+            Activations::Logits(logits) => {
+                let [batch, seq, vocabulary] = logits.dims();
+                CrossEntropyLossConfig::new()
+                    .init(&logits.device())
+                    .forward(
+                        logits.reshape([batch * seq, vocabulary]),
+                        target.reshape([batch * seq]),
+                    )
+            }
+            Activations::Scores {
+                scores,
+                normalisers: Summed(normalisers),
+            } => vocabulary::loss(scores, normalisers, target, context),
+            other => unreachable!("only the head is followed by the loss, not {other:?}"),
+        }
+    }
+
+    fn sharding(&self, path: &str) -> Sharding {
+        let (module, parameter) = path.rsplit_once('.').unwrap_or((path, ""));
+        let module = module.rsplit('.').next().unwrap_or(module);
+        let dim = usize::from(parameter == "weight");
+        match (module, parameter) {
+            // Queries, keys and values side by side, head by head.
+            ("qkv", _) => Sharding::Split {
+                dim,
+                blocks: 3,
+                grain: self.d_head,
+            },
+            ("expand", _) => Sharding::split(dim, 1),
+            ("projection", "weight") => Sharding::split(0, self.d_head),
+            ("contract", "weight") | ("token_embedding", _) => Sharding::ROWS,
+            _ => Sharding::Whole,
+        }
+    }
+
+    fn join_outputs(&self, ranks: Vec<Activations>) -> Option<Activations> {
+        let scores = ranks.iter().map(|output| match output {
+            Activations::Scores { scores, .. } => Some(scores.clone()),
+            _ => None,
+        });
+        match scores.collect::<Option<Vec<_>>>() {
+            Some(scores) if !scores.is_empty() => {
+                let device = scores[0].device();
+                let here = scores.into_iter().map(|scores| scores.to_device(&device));
+                Some(Activations::Logits(Tensor::cat(here.collect(), 2)))
+            }
+            _ => ranks.into_iter().next(),
+        }
     }
 }
 
@@ -179,31 +273,37 @@ impl Gpt {
     /// Runs one segment of a layer.
     fn forward_part(
         &self,
-        layer: usize,
-        part: Part,
-        residual: Tensor<3>,
-        branch: Option<Tensor<3>>,
+        (layer, part): (usize, Part),
+        residual: Option<Tensor<3>>,
+        branch: Branch,
         context: &Context,
     ) -> Activations {
         let layer = &self.layers[layer];
+        let whole = |branch| Branch::Whole(Summed(branch));
         let (residual, branch) = match (part, branch) {
-            (Part::Qkv, branch) => {
+            (Part::Qkv, Branch::Whole(Summed(branch))) => {
                 let residual = self.join(residual, branch, context);
-                (residual.clone(), layer.qkv(residual))
+                (Some(residual.clone()), Branch::Inside(layer.qkv(residual)))
             }
-            (Part::Attention, Some(qkv)) => (residual, self.attention(qkv, context)),
-            (Part::Projection, Some(mixed)) => (residual, layer.projection(mixed)),
-            (Part::MlpIn, branch) => {
+            (Part::Attention, Branch::Inside(qkv)) => {
+                (residual, Branch::Inside(self.attention(qkv, context)))
+            }
+            (Part::Projection, Branch::Inside(mixed)) => {
+                (residual, whole(layer.projection(mixed, context)))
+            }
+            (Part::MlpIn, Branch::Whole(Summed(branch))) => {
                 let residual = self.join(residual, branch, context);
-                (residual.clone(), layer.expand(residual))
+                (
+                    Some(residual.clone()),
+                    Branch::Inside(layer.expand(residual)),
+                )
             }
-            (Part::MlpOut, Some(hidden)) => (residual, layer.contract(hidden)),
-            (part, None) => unreachable!("{part:?} follows a segment with a branch"),
+            (Part::MlpOut, Branch::Inside(hidden)) => {
+                (residual, whole(layer.contract(hidden, context)))
+            }
+            (part, branch) => unreachable!("{part:?} does not follow {branch:?}"),
         };
-        Activations::Stream {
-            residual,
-            branch: Some(branch),
-        }
+        Activations::Stream { residual, branch }
     }
 }
 

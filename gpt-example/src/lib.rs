@@ -41,6 +41,7 @@ pub mod simulate;
 pub mod table;
 pub mod tokenizer;
 pub mod train;
+mod vocabulary;
 
 pub use chain::Activations;
 pub use config::{ConfigError, GptConfig};

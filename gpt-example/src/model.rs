@@ -17,6 +17,7 @@ use lynx_burn::nn::{Dropout, DropoutConfig};
 
 use crate::config::{ConfigError, GptConfig};
 use crate::init::Initial;
+use crate::vocabulary;
 
 /// A GPT-2, or the part of it that some of its segments use.
 #[derive(Module, Debug)]
@@ -29,7 +30,8 @@ pub struct Gpt {
     pub(crate) final_norm: Option<LayerNorm>,
     /// One module for all places: what is dropped depends on the place, not on the module.
     dropout: Dropout,
-    heads: usize,
+    /// Width of an attention head.
+    pub(crate) d_head: usize,
 }
 
 /// The modules of one layer, each if its segment is held.
@@ -83,11 +85,12 @@ impl Gpt {
             layers,
             final_norm: norm(),
             dropout,
-            heads: config.heads,
+            d_head: d / config.heads,
         })
     }
 
-    /// Tokens and their positions as vectors.
+    /// Tokens and their positions as vectors; of several ranks, those of the rank's own tokens, the
+    /// positions by the first.
     ///
     /// # Shapes
     ///
@@ -95,71 +98,67 @@ impl Gpt {
     pub(crate) fn embed(&self, tokens: Tensor<2, Int>, context: &Context) -> Tensor<3> {
         let [_, seq] = tokens.dims();
         let positions = Tensor::<1, Int>::arange(0..seq as i64, &tokens.device()).unsqueeze();
-        let tokens = held(&self.token_embedding).forward(tokens);
-        let positions = held(&self.position_embedding).forward(positions);
-        self.dropout.forward(tokens + positions, context)
+        let tokens = vocabulary::embed(held(&self.token_embedding), tokens, context);
+        if !context.is_first_rank() {
+            return tokens;
+        }
+        tokens + held(&self.position_embedding).forward(positions)
     }
 
-    /// Adds what a branch computed to the residual stream.
+    /// Adds what a branch computed to the residual stream, or begins it.
     ///
     /// # Shapes
     ///
     /// All `[batch, seq, d_model]`
     pub(crate) fn join(
         &self,
-        residual: Tensor<3>,
-        branch: Option<Tensor<3>>,
+        residual: Option<Tensor<3>>,
+        branch: Tensor<3>,
         context: &Context,
     ) -> Tensor<3> {
-        match branch {
-            Some(branch) => residual + self.dropout.forward(branch, context),
-            None => residual,
+        let branch = self.dropout.forward(branch, context);
+        match residual {
+            Some(residual) => residual + branch,
+            None => branch,
         }
     }
 
-    /// Causal attention of every head.
+    /// Causal attention of every head that is held here.
     ///
     /// The mask is made here: it costs less than keeping it.
     ///
     /// # Shapes
     ///
-    /// `[batch, seq, 3 * d_model]` to `[batch, seq, d_model]`
+    /// `[batch, seq, 3 * width]` to `[batch, seq, width]`, where the width is that of all heads
+    /// here: `d_model`, or a rank's share of it.
     pub(crate) fn attention(&self, qkv: Tensor<3>, context: &Context) -> Tensor<3> {
         let [batch, seq, width] = qkv.dims();
-        let d_model = width / 3;
-        let d_head = d_model / self.heads;
-        let split = |part: Tensor<3>| {
-            part.reshape([batch, seq, self.heads, d_head])
-                .swap_dims(1, 2)
-        };
-        let [query, key, value] = [0, 1, 2].map(|part| {
-            split(
-                qkv.clone()
-                    .slice_dim(2, part * d_model..(part + 1) * d_model),
-            )
-        });
+        let width = width / 3;
+        let d_head = self.d_head;
+        let heads = width / d_head;
+        let split = |part: Tensor<3>| part.reshape([batch, seq, heads, d_head]).swap_dims(1, 2);
+        let [query, key, value] =
+            [0, 1, 2].map(|part| split(qkv.clone().slice_dim(2, part * width..(part + 1) * width)));
         // Scaled before the product, where there are fewer elements.
         let query = query.mul_scalar(1.0 / (d_head as f64).sqrt());
         let scores = query.matmul(key.swap_dims(2, 3));
         let future = Tensor::<2, Bool>::tril_mask([seq, seq], 0, &scores.device());
-        let future = future
-            .unsqueeze::<4>()
-            .expand([batch, self.heads, seq, seq]);
+        let future = future.unsqueeze::<4>().expand([batch, heads, seq, seq]);
         let scores = scores.mask_fill(future, f32::NEG_INFINITY);
-        let weights = self
-            .dropout
-            .forward(activation::softmax(scores, 3), context);
+        let weights = activation::softmax(scores, 3);
+        // The heads of all ranks lie side by side.
+        let weights = self.dropout.forward_slice(weights, 1, context);
         weights
             .matmul(value)
             .swap_dims(1, 2)
-            .reshape([batch, seq, d_model])
+            .reshape([batch, seq, width])
     }
 
-    /// Scores of every token as the next one.
+    /// Scores of every token that is held here as the next one.
     ///
     /// # Shapes
     ///
-    /// `[batch, seq, d_model]` to `[batch, seq, vocabulary]`
+    /// `[batch, seq, d_model]` to `[batch, seq, vocabulary]`, or a rank's share of it.
     pub(crate) fn head(&self, residual: Tensor<3>) -> Tensor<3> {
         let [batch, seq, d_model] = residual.dims();
         let weight = held(&self.token_embedding).weight.val();
@@ -173,14 +172,14 @@ impl Gpt {
 }
 
 impl Layer {
-    /// `[batch, seq, d_model]` to `[batch, seq, 3 * d_model]`
+    /// `[batch, seq, d_model]` to `[batch, seq, 3 * width]`
     pub(crate) fn qkv(&self, residual: Tensor<3>) -> Tensor<3> {
         held(&self.qkv).forward(held(&self.attention_norm).forward(residual))
     }
 
-    /// `[batch, seq, d_model]` to `[batch, seq, d_model]`
-    pub(crate) fn projection(&self, mixed: Tensor<3>) -> Tensor<3> {
-        held(&self.projection).forward(mixed)
+    /// `[batch, seq, width]` to `[batch, seq, d_model]`
+    pub(crate) fn projection(&self, mixed: Tensor<3>, context: &Context) -> Tensor<3> {
+        rows(held(&self.projection), mixed, context)
     }
 
     /// `[batch, seq, d_model]` to `[batch, seq, 4 * d_model]`
@@ -188,10 +187,18 @@ impl Layer {
         held(&self.expand).forward(held(&self.mlp_norm).forward(residual))
     }
 
-    /// `[batch, seq, 4 * d_model]` to `[batch, seq, d_model]`
-    pub(crate) fn contract(&self, hidden: Tensor<3>) -> Tensor<3> {
-        held(&self.contract).forward(activation::gelu(hidden))
+    /// `[batch, seq, 4 * d_model]`, or a rank's share of it, to `[batch, seq, d_model]`
+    pub(crate) fn contract(&self, hidden: Tensor<3>, context: &Context) -> Tensor<3> {
+        rows(held(&self.contract), activation::gelu(hidden), context)
     }
+}
+
+/// A product with some of a weight's rows: a part of a sum, to which one rank adds the bias.
+fn rows(linear: &Linear, input: Tensor<3>, context: &Context) -> Tensor<3> {
+    if context.is_first_rank() {
+        return linear.forward(input);
+    }
+    input.matmul(linear.weight.val().unsqueeze())
 }
 
 /// The module of a segment that runs here.

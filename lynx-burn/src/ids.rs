@@ -27,6 +27,11 @@ id!(
     "stage"
 );
 id!(
+    /// A tensor-parallel rank of a stage.
+    RankId,
+    "rank"
+);
+id!(
     /// A micro-batch of one step.
     MicroBatchId,
     "micro-batch"

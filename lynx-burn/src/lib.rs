@@ -28,7 +28,7 @@ mod runtime;
 pub mod units;
 
 #[cfg(feature = "runtime")]
-pub use runtime::boundary::{Boundary, Constant, TensorMap};
+pub use runtime::boundary::{Boundary, Constant, Summed, TensorMap};
 #[cfg(feature = "runtime")]
 pub use runtime::chain::{Chain, Context, Mode};
 #[cfg(feature = "runtime")]
@@ -37,7 +37,7 @@ pub use runtime::comm::speed::{LinkSpeed, ParseLinkSpeedError};
 pub use runtime::exec::error::{Cause, StageFailure};
 #[cfg(feature = "runtime")]
 pub use runtime::exec::observer::{
-    ActionSpan, MessageSpan, Observer, RecomputeSpan, RunStart, WaitSpan,
+    ActionSpan, MessageSpan, Observer, RecomputeSpan, RunStart, SumSpan, WaitSpan,
 };
 #[cfg(feature = "runtime")]
 pub use runtime::exec::position::{Pass, Place};
@@ -45,6 +45,8 @@ pub use runtime::exec::position::{Pass, Place};
 pub use runtime::recorder::{Recorded, Recorder};
 #[cfg(feature = "runtime")]
 pub use runtime::save::{LoadError, Save, SaveError, Saves};
+#[cfg(feature = "runtime")]
+pub use runtime::shard::{Sharding, ShardingError};
 #[cfg(feature = "runtime")]
 pub use runtime::stage::{StageError, StageReport, StageTimes};
 #[cfg(feature = "runtime")]

@@ -300,7 +300,7 @@ impl Chain for Net {
         }
     }
 
-    fn loss(&self, output: Flow, target: Tensor<2>) -> Tensor<1> {
+    fn loss(&self, output: Flow, target: Tensor<2>, _: &Context) -> Tensor<1> {
         (output.hidden - target).square().mean()
     }
 }

@@ -73,12 +73,15 @@ impl<C: Chain> Plain<C> {
     /// The mean loss of one micro-batch.
     pub fn loss(&self, id: MicroBatchId, batch: &MicroBatch<C>, mode: Mode) -> Tensor<1> {
         let mut boundary = batch.input.clone().map_tensors(&mut OnAutodiff);
-        for segment in 0..self.model.segments().len() {
-            let context = Context::new(mode, self.seed, self.step, id, SegmentId(segment));
-            boundary = self.model.forward_segment(segment, boundary, &context);
+        let context = |segment| Context::new(mode, self.seed, self.step, id, SegmentId(segment));
+        let segments = self.model.segments().len();
+        for segment in 0..segments {
+            boundary = self
+                .model
+                .forward_segment(segment, boundary, &context(segment));
         }
-        self.model
-            .loss(boundary, batch.target.clone().map_tensors(&mut OnAutodiff))
+        let target = batch.target.clone().map_tensors(&mut OnAutodiff);
+        self.model.loss(boundary, target, &context(segments))
     }
 
     /// One optimizer step; returns the micro-batches' losses.

@@ -76,7 +76,7 @@ fn a_stage_creates_only_its_own_parameters() {
         fn forward_segment(&self, index: usize, input: Tensor<2>, _: &Context) -> Tensor<2> {
             input.matmul(self.weights[index].as_ref().expect("kept").val())
         }
-        fn loss(&self, output: Tensor<2>, target: Tensor<2>) -> Tensor<1> {
+        fn loss(&self, output: Tensor<2>, target: Tensor<2>, _: &Context) -> Tensor<1> {
             (output - target).square().mean()
         }
     }
@@ -138,7 +138,7 @@ fn what_is_tied_must_have_one_shape() {
         fn forward_segment(&self, _: usize, input: Tensor<2>, _: &Context) -> Tensor<2> {
             self.linear.forward(input)
         }
-        fn loss(&self, output: Tensor<2>, target: Tensor<2>) -> Tensor<1> {
+        fn loss(&self, output: Tensor<2>, target: Tensor<2>, _: &Context) -> Tensor<1> {
             (output - target).square().mean()
         }
     }

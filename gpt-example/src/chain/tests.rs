@@ -170,7 +170,11 @@ fn an_untrained_model_finds_all_tokens_about_equally_likely() {
     );
     let target = Tensor::from_data([[2, 3, 4, 5, 6, 7]], &Device::default());
     let loss: f32 = gpt
-        .loss(Activations::Logits(output.reshape([1, 6, 11])), target)
+        .loss(
+            Activations::Logits(output.reshape([1, 6, 11])),
+            target,
+            &Context::new(Mode::Evaluation, 0, 0, MicroBatchId(0), SegmentId(12)),
+        )
         .into_scalar();
     assert!((loss - 11f32.ln()).abs() < 0.05, "{loss}");
 }

@@ -66,6 +66,49 @@ pub fn fill_dropout_mask(key: StreamKey, keep: KeepProbability, mask: &mut [f32]
         });
 }
 
+/// Which elements of a larger tensor a tensor holds: of each row of the whole, a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowSlice {
+    /// Elements of a row of the whole.
+    pub whole: usize,
+    /// The first of them that is held.
+    pub first: usize,
+    /// How many are held.
+    pub length: usize,
+}
+
+/// As [`fill_dropout_mask`], for the elements of a larger tensor that `slice` names: they get the
+/// values that they have in the whole tensor's mask.
+pub fn fill_dropout_mask_slice(
+    key: StreamKey,
+    keep: KeepProbability,
+    slice: RowSlice,
+    mask: &mut [f32],
+) {
+    if slice.length == 0 {
+        return;
+    }
+    let stream = key.open();
+    let threshold = keep.threshold();
+    let scale = (1.0 / keep.get()) as f32;
+    let rows = mask.par_chunks_mut(slice.length).enumerate();
+    rows.for_each(|(row, values)| {
+        let begin = row * slice.whole + slice.first;
+        let mut words = [0; 4];
+        for (value, index) in values.iter_mut().zip(begin..) {
+            let lane = index % 4;
+            if lane == 0 || index == begin {
+                words = stream.block((index / 4) as u64);
+            }
+            *value = if u64::from(words[lane]) < threshold {
+                scale
+            } else {
+                0.0
+            };
+        }
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -117,6 +160,26 @@ mod tests {
     }
 
     proptest! {
+        /// Oracle: the whole mask, cut by hand.
+        #[test]
+        fn a_slice_has_the_values_that_it_has_in_the_whole(
+            whole in 1usize..40,
+            rows in 1usize..9,
+            from in 0.0..1.0f64,
+            to in 0.0..1.0f64,
+        ) {
+            let keep = KeepProbability::from_drop(0.4).expect("valid");
+            let mut all = vec![0.0; whole * rows];
+            fill_dropout_mask(KEY, keep, &mut all);
+            let at = |share: f64| (share * whole as f64) as usize;
+            let (first, last) = (at(from).min(at(to)), at(from).max(at(to)));
+            let slice = RowSlice { whole, first, length: last + 1 - first };
+            let mut part = vec![0.0; slice.length * rows];
+            fill_dropout_mask_slice(KEY, keep, slice, &mut part);
+            let expected: Vec<f32> = all.chunks(whole).flat_map(|row| row[first..=last].to_vec()).collect();
+            prop_assert_eq!(part, expected);
+        }
+
         /// A longer mask begins with the shorter one, and the number of threads changes nothing.
         #[test]
         fn an_element_depends_on_its_index_only(short in 1usize..40_000, more in 0usize..40_000) {

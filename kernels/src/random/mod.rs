@@ -5,7 +5,9 @@ mod normal;
 mod philox;
 mod stream;
 
-pub use dropout::{DropoutError, KeepProbability, fill_dropout_mask};
+pub use dropout::{
+    DropoutError, KeepProbability, RowSlice, fill_dropout_mask, fill_dropout_mask_slice,
+};
 pub use normal::fill_normal;
 pub use philox::Philox4x32;
 pub use stream::StreamKey;

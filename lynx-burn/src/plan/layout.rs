@@ -19,6 +19,10 @@ pub struct Segment {
     /// The layer it is a part of, counted from the input of the chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer: Option<usize>,
+    /// Whether a collective follows it where several ranks share the chain: what it hands on is
+    /// summed over them before the next segment begins, and so is the gradient on its way back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub summed: bool,
 }
 
 impl Segment {
@@ -27,6 +31,7 @@ impl Segment {
         Self {
             name: name.into(),
             layer: None,
+            summed: false,
         }
     }
 
@@ -35,6 +40,16 @@ impl Segment {
         Self {
             name: name.into(),
             layer: Some(layer),
+            summed: false,
+        }
+    }
+
+    /// The same with a collective after it.
+    #[must_use]
+    pub fn summed(self) -> Self {
+        Self {
+            summed: true,
+            ..self
         }
     }
 }
@@ -91,6 +106,21 @@ impl ChainLayout {
             before = segment.layer;
         }
         Ok(Self { segments })
+    }
+
+    /// The same chain for one rank, which has nobody to share with: no collective follows any
+    /// segment.
+    #[must_use]
+    pub fn without_collectives(mut self) -> Self {
+        for segment in &mut self.segments {
+            segment.summed = false;
+        }
+        self
+    }
+
+    /// Whether a collective follows `segment`; false past the end.
+    pub fn is_summed(&self, segment: usize) -> bool {
+        self.segments.get(segment).is_some_and(|found| found.summed)
     }
 
     /// All segments, from the input to the output.
@@ -162,8 +192,8 @@ mod tests {
 
     fn chain(layers: &[Option<usize>]) -> Result<ChainLayout, LayoutError> {
         let segment = |&layer| Segment {
-            name: "s".to_owned(),
             layer,
+            ..Segment::outside("s")
         };
         ChainLayout::new(layers.iter().map(segment).collect())
     }

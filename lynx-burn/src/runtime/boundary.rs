@@ -7,6 +7,10 @@
 //! Float tensors carry a gradient back. Integer and boolean tensors ride along without one, and so
 //! does a float tensor wrapped in [`Constant`]: an additive attention mask, say. Leaving the
 //! wrapper out is correct too, it only costs the work of a gradient that nobody reads.
+//!
+//! Where ranks share a chain, some tensors are parts: a tensor wrapped in [`Summed`] is summed over
+//! the ranks on its way to the next segment, and its gradient on the way back. All others must be
+//! the same on every rank, or be each rank's own business.
 
 use burn::prelude::*;
 
@@ -47,6 +51,11 @@ pub trait TensorMap {
         tensor
     }
 
+    /// A float tensor that has a gradient and is summed over the ranks. Otherwise like any other.
+    fn summed<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        self.float(tensor)
+    }
+
     /// A float tensor that has none.
     fn constant<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
         tensor
@@ -66,6 +75,20 @@ pub trait TensorMap {
 /// A float tensor that rides along without a gradient.
 #[derive(Clone, Debug)]
 pub struct Constant<const D: usize>(pub Tensor<D>);
+
+/// A float tensor of which each rank makes a part: the next segment gets the sum of all ranks'.
+///
+/// Only behind a segment that says so ([`Segment::summed`]).
+///
+/// [`Segment::summed`]: crate::plan::layout::Segment::summed
+#[derive(Clone, Debug)]
+pub struct Summed<const D: usize>(pub Tensor<D>);
+
+impl<const D: usize> Boundary for Summed<D> {
+    fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {
+        Self(map.summed(self.0))
+    }
+}
 
 impl<const D: usize> Boundary for Tensor<D> {
     fn map_tensors<M: TensorMap>(self, map: &mut M) -> Self {

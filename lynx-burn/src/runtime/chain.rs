@@ -7,7 +7,8 @@ use burn::prelude::*;
 use lynx_kernels::random::StreamKey;
 
 use super::boundary::Boundary;
-use crate::ids::{MicroBatchId, SegmentId};
+use super::shard::Sharding;
+use crate::ids::{MicroBatchId, RankId, SegmentId};
 use crate::plan::layout::Segment;
 
 /// A model as an ordered list of segments.
@@ -20,6 +21,16 @@ use crate::plan::layout::Segment;
 /// sums whose order Burn leaves open: one parameter used by *three or more* segments, and one
 /// boundary tensor with three or more uses of which a later segment's lies no deeper in the graph
 /// than an earlier one's. There the last bit may differ.
+///
+/// # Several ranks
+///
+/// Ranks can share the segments of a chain, each with a slice of the larger parameters
+/// (tensor parallelism). A chain that can be shared says how its parameters are sliced
+/// ([`sharding`](Self::sharding)), where parts must be summed ([`Segment::summed`], with the
+/// tensors in [`Summed`](crate::Summed)), and computes with the slices it finds. One rule makes all
+/// gradients right: *the loss is the sum of what the ranks return from [`loss`](Self::loss)*. So a
+/// loss that every rank can compute is divided by their number, and what is added once, like the
+/// bias behind a summed product, is added by one of them (see [`Context::rank`]).
 pub trait Chain: Module + 'static {
     /// What passes between segments. The first segment receives it from the caller, so it must be
     /// able to hold the model's input too.
@@ -52,8 +63,24 @@ pub trait Chain: Module + 'static {
         context: &Context,
     ) -> Self::Boundary;
 
-    /// The mean loss over one micro-batch, shape `[1]`. Runs with the last segment.
-    fn loss(&self, output: Self::Boundary, target: Self::Target) -> Tensor<1>;
+    /// The mean loss over one micro-batch, shape `[1]`; of several ranks, this one's share of it.
+    /// Runs with the last segment, or behind the collective that follows it.
+    fn loss(&self, output: Self::Boundary, target: Self::Target, context: &Context) -> Tensor<1>;
+
+    /// Which slice of a parameter each rank holds. Default: all of it.
+    ///
+    /// `path` is the parameter's dotted path in the module. What every rank holds whole has the sum
+    /// of all ranks' gradients, so it stays the same on all of them.
+    fn sharding(&self, path: &str) -> Sharding {
+        let _ = path;
+        Sharding::Whole
+    }
+
+    /// One output of what the ranks made of it, in order of rank, for
+    /// [`predict`](crate::Trainer::predict). Default: the first rank's.
+    fn join_outputs(&self, ranks: Vec<Self::Boundary>) -> Option<Self::Boundary> {
+        ranks.into_iter().next()
+    }
 }
 
 /// Whether a forward is part of training or of an evaluation.
@@ -73,6 +100,8 @@ pub struct Context {
     step: u64,
     micro_batch: MicroBatchId,
     segment: SegmentId,
+    rank: RankId,
+    ranks: usize,
     sites: Cell<u32>,
 }
 
@@ -94,8 +123,35 @@ impl Context {
             step,
             micro_batch,
             segment,
+            rank: RankId(0),
+            ranks: 1,
             sites: Cell::new(0),
         }
+    }
+
+    /// The same for one of several ranks.
+    #[must_use]
+    pub fn on_rank(self, rank: RankId, ranks: usize) -> Self {
+        Self {
+            rank,
+            ranks,
+            ..self
+        }
+    }
+
+    /// Which of the ranks this is.
+    pub fn rank(&self) -> RankId {
+        self.rank
+    }
+
+    /// How many ranks share the segment.
+    pub fn ranks(&self) -> usize {
+        self.ranks
+    }
+
+    /// Whether what is to be added once, not by every rank, is added here.
+    pub fn is_first_rank(&self) -> bool {
+        self.rank == RankId(0)
     }
 
     /// Training or evaluation.
@@ -111,7 +167,7 @@ impl Context {
     /// The key of the next place in this segment that needs chance.
     ///
     /// The first call in a pass is site 0, the second site 1, and so on: the same in the forward
-    /// and in its recomputation, because both run the same code.
+    /// and in its recomputation, because both run the same code, and the same on every rank.
     pub fn next_stream(&self) -> StreamKey {
         let site = self.sites.get();
         self.sites.set(site + 1);

@@ -18,11 +18,14 @@ trait Erased: Send {
     fn dims(&self) -> Vec<usize>;
     fn bytes(&self) -> u64;
     fn data(&self) -> TensorData;
+    fn replaced(&self, data: TensorData) -> Gradient;
     fn moved_to(self: Box<Self>, device: &Device) -> Gradient;
     fn plus(self: Box<Self>, other: Gradient) -> Gradient;
     fn seed(self: Box<Self>, token: Tensor<1>, place: NodeGuard) -> Tensor<1>;
     fn scaled(self: Box<Self>, factor: f64) -> Gradient;
     fn square_sum(&self) -> Tensor<1>;
+    #[cfg(feature = "cuda")]
+    fn all_reduce(self: Box<Self>, devices: &[Device]) -> PendingSum;
     fn copy(&self) -> Gradient;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
@@ -38,6 +41,10 @@ impl<const D: usize> Erased for Tensor<D> {
 
     fn data(&self) -> TensorData {
         self.to_data()
+    }
+
+    fn replaced(&self, data: TensorData) -> Gradient {
+        Gradient::new(Self::from_data(data, (&self.device(), self.dtype())))
     }
 
     fn moved_to(self: Box<Self>, device: &Device) -> Gradient {
@@ -64,6 +71,13 @@ impl<const D: usize> Erased for Tensor<D> {
 
     fn square_sum(&self) -> Tensor<1> {
         self.clone().square().sum()
+    }
+
+    #[cfg(feature = "cuda")]
+    fn all_reduce(self: Box<Self>, devices: &[Device]) -> PendingSum {
+        use burn::tensor::distributed::{ReduceOperation, all_reduce};
+        let sum = all_reduce(*self, ReduceOperation::Sum, devices.to_vec());
+        PendingSum(Box::new(move || Gradient::new(sum.resolve())))
     }
 
     fn copy(&self) -> Gradient {
@@ -93,6 +107,11 @@ impl Gradient {
         self.0.data()
     }
 
+    /// A tensor of the same rank and type on the same device, with other values.
+    pub(crate) fn replaced(&self, data: TensorData) -> Self {
+        self.0.replaced(data)
+    }
+
     pub(crate) fn moved_to(self, device: &Device) -> Self {
         self.0.moved_to(device)
     }
@@ -113,6 +132,12 @@ impl Gradient {
         self.0.square_sum()
     }
 
+    /// Starts the sum over the devices, each of which brings a tensor of this shape.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn all_reduce(self, devices: &[Device]) -> PendingSum {
+        self.0.all_reduce(devices)
+    }
+
     /// The tensor, or nothing if its rank is not `D`.
     pub(crate) fn take<const D: usize>(self) -> Option<Tensor<D>> {
         self.0.into_any().downcast().ok().map(|tensor| *tensor)
@@ -121,6 +146,18 @@ impl Gradient {
     /// See [`ops::seed`].
     pub(crate) fn seed(self, token: Tensor<1>, place: NodeGuard) -> Tensor<1> {
         self.0.seed(token, place)
+    }
+}
+
+/// A sum that devices are at.
+#[cfg(feature = "cuda")]
+pub(crate) struct PendingSum(Box<dyn FnOnce() -> Gradient + Send>);
+
+#[cfg(feature = "cuda")]
+impl PendingSum {
+    /// The sum; what uses it waits for it on the device.
+    pub(crate) fn resolve(self) -> Gradient {
+        (self.0)()
     }
 }
 

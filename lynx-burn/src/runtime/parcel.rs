@@ -56,6 +56,15 @@ impl<B: Boundary> Parcel<B> {
         }
     }
 
+    /// The float tensors at these places have become others: each is one of its own.
+    pub(crate) fn part_with(&mut self, places: &[usize]) {
+        for slot in 0..self.first_same.len() {
+            if places.contains(&slot) || places.contains(&self.first_same[slot]) {
+                self.first_same[slot] = slot;
+            }
+        }
+    }
+
     /// Bytes of its tensors; what is one tensor counts once.
     pub(crate) fn bytes(&self) -> u64 {
         let mut weighing = Weighing {

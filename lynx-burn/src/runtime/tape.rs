@@ -13,6 +13,7 @@ use super::gradient::Gradient;
 use super::ops;
 use super::parameters::{self, Leaf};
 use super::parcel::{FloatEntry, Parcel};
+use super::stage::SummedPlaces;
 
 /// What autodiff keeps for one micro-batch, and how to start and end a backward over it.
 pub(crate) struct Tape {
@@ -22,6 +23,8 @@ pub(crate) struct Tape {
     /// Through them the input's gradients are found.
     anchors: Vec<Option<Box<dyn Leaf>>>,
     exits: Vec<Exit>,
+    /// Which of the input's float tensors are sums over ranks: so are their gradients.
+    sums: Vec<usize>,
     device: Device,
     consumed: bool,
 }
@@ -39,6 +42,8 @@ pub(crate) struct Pulled {
     pub(crate) parameters: Vec<(ParamId, Gradient)>,
     /// Of the input's float tensors, in boundary order.
     pub(crate) input: Vec<Option<Gradient>>,
+    /// Which of those are this rank's parts of sums.
+    pub(crate) sums: Vec<usize>,
 }
 
 /// A gradient that does not belong to the output it came for.
@@ -80,6 +85,7 @@ impl Tape {
             track: track_input,
             anchors: Vec::new(),
         };
+        let sums = SummedPlaces::of(&input);
         let input = input.enter(&mut entry);
         let output = forward(module, input);
         let mut exit = Leaving(Vec::new());
@@ -89,6 +95,7 @@ impl Tape {
             device: device.clone(),
             anchors: entry.anchors,
             exits: exit.0,
+            sums,
             consumed: false,
         };
         (tape, output)
@@ -134,12 +141,14 @@ impl Tape {
             return Ok(Pulled {
                 parameters: Vec::new(),
                 input: self.anchors.iter().map(|_| None).collect(),
+                sums: std::mem::take(&mut self.sums),
             });
         }
         let mut found = root.backward();
         drop(root);
         self.consumed = true;
         Ok(Pulled {
+            sums: std::mem::take(&mut self.sums),
             input: self
                 .anchors
                 .iter()

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::StageId;
+use crate::ids::{SegmentId, StageId};
 pub use text::ParsePolicyError;
 
 /// What happens to the tape of one segment between forward and backward.
@@ -22,8 +22,15 @@ pub use text::ParsePolicyError;
 pub enum Choice {
     /// The tape is kept.
     Retain,
-    /// The tape is dropped and rebuilt by running the forward again.
+    /// The tape is dropped and rebuilt by running the forward again. If the segment before it in
+    /// its layer is recomputed too, and no collective lies between them, its input is rebuilt with
+    /// that one; otherwise its input is kept.
     Recompute,
+    /// Rebuilt from an input of its own, which is kept, whatever happens to the segment before.
+    Restart,
+    /// Rebuilt together with the segment before it, which must be recomputed too, across layers and
+    /// collectives: those between them are done once more. The way of Megatron-LM.
+    Replay,
 }
 
 /// A rule that makes a [`Choice`] for every segment of a chain.
@@ -36,15 +43,16 @@ pub enum Choice {
 pub enum Policy {
     /// Every tape is kept.
     RetainAll,
-    /// Every segment is recomputed. The segments of one layer form one group;
-    /// a segment outside layers is a group of its own.
+    /// Every segment is recomputed. The segments of one layer form one group, or as many as
+    /// collectives make of it; a segment outside layers is a group of its own.
     RecomputeAll,
     /// The layers whose index in the whole chain is a multiple of this are
     /// recomputed; other layers and segments outside layers are retained.
     EveryKth(NonZeroUsize),
     /// Every segment is recomputed, and this many layers, counted from the
     /// stage's first, form one group: few inputs are kept, but a whole group's
-    /// tapes stand at once. A segment outside layers is a group of its own.
+    /// tapes stand at once. Collectives inside a group are done once more. A segment outside layers
+    /// is a group of its own.
     Uniform(NonZeroUsize),
     /// Segments with one of these names are recomputed.
     Selective(Vec<String>),
@@ -96,6 +104,12 @@ pub enum PolicyError {
         given: usize,
         /// The number of its segments.
         segments: usize,
+    },
+    /// A replay needs something to be replayed with.
+    #[error("{segment} is to be replayed with the one before it, which is not recomputed there")]
+    NothingToReplay {
+        /// The segment at fault.
+        segment: SegmentId,
     },
     /// The partition was made for another chain.
     #[error("the partition is of a chain of {partition} segments, but this one has {layout}")]

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::{Choice, Policy, PolicyError, Run, StagePolicy};
-use crate::ids::StageId;
+use crate::ids::{SegmentId, StageId};
 use crate::plan::layout::ChainLayout;
 use crate::plan::partition::Partition;
 
@@ -33,7 +33,10 @@ impl Policy {
         }
         match self {
             Self::Selective(names) => check_names(names, layout),
-            Self::ByHand(stages) => check_counts(stages, partition),
+            Self::ByHand(stages) => {
+                check_counts(stages, partition)?;
+                check_replays(stages, partition)
+            }
             Self::RetainAll | Self::RecomputeAll | Self::EveryKth(_) | Self::Uniform(_) => Ok(()),
         }
     }
@@ -53,17 +56,24 @@ impl Policy {
                 _ => layer,
             })
         };
+        // A collective is not done twice, unless whole layers are replayed.
+        let repeats = matches!(self, Self::Uniform(_));
+        let may_join = |segment: usize| {
+            let alike = key(segment).is_some() && key(segment) == key(segment - 1);
+            alike && (repeats || !layout.is_summed(segment - 1))
+        };
         let mut runs: Vec<Run> = Vec::new();
         for segment in range.clone() {
             let choice = self.choose(layout, segment, stage, segment - range.start);
+            let joins = match choice {
+                Choice::Retain | Choice::Restart => false,
+                Choice::Recompute => segment > range.start && may_join(segment),
+                Choice::Replay => true,
+            };
             match (choice, runs.last_mut()) {
                 (Choice::Retain, _) => runs.push(Run::Retain(segment)),
-                (Choice::Recompute, Some(Run::Recompute(group)))
-                    if key(segment).is_some() && key(segment) == key(segment - 1) =>
-                {
-                    group.end = segment + 1;
-                }
-                (Choice::Recompute, _) => runs.push(Run::Recompute(segment..segment + 1)),
+                (_, Some(Run::Recompute(group))) if joins => group.end = segment + 1,
+                _ => runs.push(Run::Recompute(segment..segment + 1)),
             }
         }
         StagePolicy { runs }
@@ -113,6 +123,20 @@ fn check_counts(stages: &[Vec<Choice>], partition: &Partition) -> Result<(), Pol
                 given: choices.len(),
                 segments: range.len(),
             });
+        }
+    }
+    Ok(())
+}
+
+fn check_replays(stages: &[Vec<Choice>], partition: &Partition) -> Result<(), PolicyError> {
+    for (choices, range) in stages.iter().zip(partition.ranges()) {
+        let mut before = Choice::Retain;
+        for (&choice, segment) in choices.iter().zip(range) {
+            if choice == Choice::Replay && before == Choice::Retain {
+                let segment = SegmentId(segment);
+                return Err(PolicyError::NothingToReplay { segment });
+            }
+            before = choice;
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use proptest::prelude::*;
 
 use super::{Choice, Policy, PolicyError, Run};
-use crate::ids::StageId;
+use crate::ids::{SegmentId, StageId};
 use crate::plan::layout::{ChainLayout, Segment};
 use crate::plan::partition::Partition;
 
@@ -21,7 +21,10 @@ fn nonzero(k: usize) -> NonZeroUsize {
 fn chain(layers: usize) -> ChainLayout {
     let mut segments = vec![Segment::outside("embedding")];
     for layer in 0..layers {
-        segments.extend(NAMES.map(|name| Segment::in_layer(layer, name)));
+        segments.extend(NAMES.map(|name| match name {
+            "attention" => Segment::in_layer(layer, name).summed(),
+            name => Segment::in_layer(layer, name),
+        }));
         if layer == 0 {
             segments.push(Segment::outside("adapter"));
         }
@@ -44,11 +47,17 @@ struct Case {
 
 fn cases() -> impl Strategy<Value = Case> {
     let cuts = prop::collection::btree_set(1usize..18, 0..4);
-    let by_hand = prop::collection::vec(any::<bool>(), 18);
+    use Choice::{Recompute, Replay, Restart, Retain};
+    let choice = prop::sample::select(vec![Retain, Recompute, Restart, Replay]);
+    let by_hand = prop::collection::vec(choice, 18);
     let wanted = prop::sample::subsequence(vec!["qkv", "attention", "mlp", "head"], 0..=4);
-    (1usize..6, cuts, 0usize..6, 1usize..5, by_hand, wanted).prop_map(
-        |(layers, cuts, kind, k, bits, wanted)| {
-            let layout = chain(layers);
+    let sums = any::<bool>();
+    (1usize..6, cuts, 0usize..6, 1usize..5, by_hand, wanted, sums).prop_map(
+        |(layers, cuts, kind, k, choices, wanted, sums)| {
+            let layout = match chain(layers) {
+                layout if sums => layout,
+                layout => layout.without_collectives(),
+            };
             let within = cuts.into_iter().filter(|&cut| cut < layout.len());
             let starts: Vec<_> = std::iter::once(0).chain(within).collect();
             let partition = Partition::from_starts(&layout, &starts).unwrap();
@@ -58,7 +67,7 @@ fn cases() -> impl Strategy<Value = Case> {
                 2 => Policy::EveryKth(nonzero(k)),
                 3 => Policy::Uniform(nonzero(k)),
                 4 => Policy::Selective(wanted.into_iter().map(str::to_owned).collect()),
-                _ => Policy::ByHand(by_bits(&partition, &bits)),
+                _ => Policy::ByHand(by_hand_of(&partition, &choices)),
             };
             Case {
                 layout,
@@ -69,25 +78,29 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-fn by_bits(partition: &Partition, bits: &[bool]) -> Vec<Vec<Choice>> {
-    let choice = |segment: usize| match bits[segment % bits.len()] {
-        true => Choice::Recompute,
-        false => Choice::Retain,
+/// Choices over and over again; what cannot be replayed restarts.
+fn by_hand_of(partition: &Partition, choices: &[Choice]) -> Vec<Vec<Choice>> {
+    let stage = |range: std::ops::Range<usize>| {
+        let mut stage: Vec<Choice> = range.map(|s| choices[s % choices.len()]).collect();
+        for at in 0..stage.len() {
+            let before = at.checked_sub(1).map_or(Choice::Retain, |at| stage[at]);
+            if stage[at] == Choice::Replay && before == Choice::Retain {
+                stage[at] = Choice::Restart;
+            }
+        }
+        stage
     };
-    partition
-        .ranges()
-        .map(|r| r.map(choice).collect())
-        .collect()
+    partition.ranges().map(stage).collect()
 }
 
 fn is_recomputed(case: &Case, segment: usize) -> bool {
-    let Segment { name, layer } = &case.layout.segments()[segment];
+    let Segment { name, layer, .. } = &case.layout.segments()[segment];
     match &case.policy {
         Policy::RetainAll => false,
         Policy::RecomputeAll | Policy::Uniform(_) => true,
         Policy::EveryKth(k) => (0..9).any(|n| *layer == Some(n * k.get())),
         Policy::Selective(names) => names.iter().any(|n| n == name),
-        Policy::ByHand(stages) => stages.concat()[segment] == Choice::Recompute,
+        Policy::ByHand(stages) => stages.concat()[segment] != Choice::Retain,
     }
 }
 
@@ -96,6 +109,17 @@ fn belong_together(case: &Case, segment: usize) -> bool {
     let layer = |segment: usize| case.layout.segments()[segment].layer;
     let range = |s: usize| case.partition.ranges().find(|r| r.contains(&s)).unwrap();
     let same_stage = range(segment) == range(segment + 1);
+    if let Policy::ByHand(stages) = &case.policy {
+        match stages.concat()[segment + 1] {
+            Choice::Replay => return same_stage,
+            Choice::Restart => return false,
+            Choice::Retain | Choice::Recompute => {}
+        }
+    }
+    let repeats = matches!(case.policy, Policy::Uniform(_));
+    if case.layout.segments()[segment].summed && !repeats {
+        return false;
+    }
     let (Some(left), Some(right)) = (layer(segment), layer(segment + 1)) else {
         return false;
     };
@@ -193,6 +217,19 @@ fn choices_by_hand_must_fit_stages_and_segments() {
         segments: 2,
     };
     assert_eq!(resolve(&[4, 3]), Err(wrong));
+}
+
+#[test]
+fn a_replay_behind_a_kept_segment_or_at_the_beginning_of_a_stage_is_refused() {
+    let layout = chain(1);
+    let partition = Partition::even(&layout, 1).unwrap();
+    for (text, segment) in [("hand:KJRRRR", 1), ("hand:JRRRRR", 0), ("hand:RJKRJJ", 6)] {
+        let found = text.parse::<Policy>().unwrap().resolve(&layout, &partition);
+        let expected = (segment < 6).then_some(PolicyError::NothingToReplay {
+            segment: SegmentId(segment),
+        });
+        assert_eq!(found.err(), expected, "{text}");
+    }
 }
 
 #[test]

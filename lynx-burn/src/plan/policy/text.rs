@@ -33,7 +33,10 @@ pub enum ParsePolicyError {
         text: String,
     },
     /// A choice by hand is neither kept nor recomputed.
-    #[error("{letter:?} in {text:?} is not a choice: write K to keep a tape, R to recompute it")]
+    #[error(
+        "{letter:?} in {text:?} is not a choice: write K to keep a tape, R to recompute it, S to \
+         recompute it from a kept input of its own, J to replay it jointly with the segment before"
+    )]
     Letter {
         /// The letter at fault.
         letter: char,
@@ -76,6 +79,8 @@ impl FromStr for Policy {
         let choice = |letter| match letter {
             'K' => Ok(Choice::Retain),
             'R' => Ok(Choice::Recompute),
+            'S' => Ok(Choice::Restart),
+            'J' => Ok(Choice::Replay),
             letter => Err(ParsePolicyError::Letter {
                 letter,
                 text: text.to_owned(),
@@ -115,6 +120,8 @@ fn letters(choices: &[Choice]) -> String {
     let letter = |choice: &Choice| match choice {
         Choice::Retain => 'K',
         Choice::Recompute => 'R',
+        Choice::Restart => 'S',
+        Choice::Replay => 'J',
     };
     choices.iter().map(letter).collect()
 }
@@ -158,7 +165,8 @@ mod tests {
 
     fn policies() -> impl Strategy<Value = Policy> {
         let k = || (1usize..100).prop_map(|k| NonZeroUsize::new(k).unwrap());
-        let choice = prop_oneof![Just(Choice::Retain), Just(Choice::Recompute)];
+        use Choice::{Recompute, Replay, Restart, Retain};
+        let choice = prop_oneof![Just(Retain), Just(Recompute), Just(Restart), Just(Replay)];
         let name = r#"[a-c,:/\\ "]{0,4}"#;
         prop_oneof![
             Just(Policy::RetainAll),
@@ -180,7 +188,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_reader_panic(text in r"(selective|hand|every)?:?[KR,/\\0-9]{0,8}") {
+        fn no_text_makes_the_reader_panic(text in r"(selective|hand|every)?:?[KRSJ,/\\0-9]{0,8}") {
             let _ = text.parse::<Policy>();
         }
     }

@@ -76,10 +76,15 @@ impl ModelProfile {
 
     /// The chain that this is the profile of.
     pub fn layout(&self) -> Result<ChainLayout, LayoutError> {
-        let outside = |segment: &SegmentProfile| Segment::outside(&segment.name);
+        let of = |segment: &SegmentProfile, layer| Segment {
+            name: segment.name.clone(),
+            layer,
+            summed: !segment.after_forward.is_empty(),
+        };
+        let outside = |segment| of(segment, None);
         let layers = self.layer_kinds().enumerate().flat_map(|(layer, kind)| {
-            let inside = move |segment: &SegmentProfile| Segment::in_layer(layer, &segment.name);
-            kind.segments.iter().map(inside)
+            let segments = kind.segments.iter();
+            segments.map(move |segment| of(segment, Some(layer)))
         });
         let before = self.embedding.iter().map(outside);
         let after = self.head.iter().map(outside);

@@ -52,7 +52,7 @@ impl<T, O: Outlet<T>> Outlet<T> for Emulated<O> {
 }
 
 /// The longest span is 584 years, which a clock that counts seconds in 64 bits can add to.
-fn later(instant: Instant, span: Nanos) -> Instant {
+pub(super) fn later(instant: Instant, span: Nanos) -> Instant {
     let span = Duration::from_nanos(span.0);
     instant.checked_add(span).unwrap_or(instant)
 }

@@ -9,12 +9,24 @@
 //!   to a pipeline can be seen on one machine;
 //! - [`ports`] are all ends of links that one stage has.
 //!
+//! A [`collective`] is one rank's end of the group of ranks that share a stage, and can be asked
+//! without waiting too:
+//!
+//! - [`group`] is the group within a process;
+//! - [`slow_group`] decorates any group with the time of a slower one;
+//! - `device_group` leaves the sum to the devices, where they can do it by themselves.
+//!
 //! Nothing here computes, and nothing here knows what a message means.
 
+pub(crate) mod collective;
+#[cfg(feature = "cuda")]
+pub(crate) mod device_group;
 pub(crate) mod emulated;
+pub(crate) mod group;
 pub(crate) mod link;
 pub(crate) mod mailbox;
 pub(crate) mod ports;
+pub(crate) mod slow_group;
 pub(crate) mod speed;
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::cluster::{Link, LinkKind};
 use crate::units::{Bytes, Nanos, ParseBytesError, ParseNanosError};
 
 /// Bandwidth and latency of one direction of a link.
@@ -45,6 +46,17 @@ impl LinkSpeed {
         let nanos = u128::from(bytes) * 1_000_000_000;
         let time = nanos.div_ceil(u128::from(self.bytes_per_second.get()));
         Nanos(u64::try_from(time).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<LinkSpeed> for Link {
+    /// The link as planners know it.
+    fn from(speed: LinkSpeed) -> Self {
+        Self {
+            kind: LinkKind::InProcess,
+            gb_s: speed.bytes_per_second.get() as f64 / 1e9,
+            latency: speed.latency,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::error::{Cause, StageFailure};
 use super::position::{Activity, Position};
-use crate::ids::StageId;
+use crate::ids::{RankId, StageId};
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::mailbox::StopSignal;
 use crate::runtime::stage::Stage;
@@ -27,8 +27,10 @@ const WATCH: Duration = Duration::from_millis(20);
 
 type Work<C> = Box<dyn FnOnce(&mut Stage<C>) + Send>;
 
-/// One thread per stage.
+/// One thread for each rank of each stage, stage by stage.
 pub(crate) struct Crew<C: Chain> {
+    /// Of each stage.
+    ranks: usize,
     /// Nothing once the crew has failed.
     workers: Option<Vec<Worker<C>>>,
     positions: Vec<Arc<Position>>,
@@ -55,13 +57,14 @@ struct Worker<C: Chain> {
 }
 
 impl<C: Chain> Crew<C> {
-    /// Starts a thread for each stage.
+    /// Starts a thread for each stage, of which there are so many in a row for the ranks of one.
     ///
     /// # Errors
     ///
     /// If the system gives no thread.
     pub(crate) fn start(
         stages: Vec<Stage<C>>,
+        ranks: usize,
         positions: Vec<Arc<Position>>,
         stall: Duration,
     ) -> std::io::Result<Self> {
@@ -69,7 +72,10 @@ impl<C: Chain> Crew<C> {
         for (index, mut stage) in stages.into_iter().enumerate() {
             let (work, jobs) = unbounded::<Work<C>>();
             let thread = std::thread::Builder::new()
-                .name(format!("lynx-stage-{index}"))
+                .name(match ranks {
+                    1 => format!("lynx-stage-{index}"),
+                    _ => format!("lynx-stage-{}.{}", index / ranks, index % ranks),
+                })
                 .spawn(move || {
                     for job in jobs {
                         job(&mut stage);
@@ -79,6 +85,7 @@ impl<C: Chain> Crew<C> {
         }
         let (stop, stop_signal) = bounded(0);
         Ok(Self {
+            ranks,
             workers: Some(workers),
             positions,
             stall,
@@ -94,6 +101,12 @@ impl<C: Chain> Crew<C> {
 
     pub(crate) fn position(&self, stage: usize) -> Arc<Position> {
         self.positions[stage].clone()
+    }
+
+    /// The stage and rank of a thread.
+    fn who(&self, index: usize) -> (StageId, Option<RankId>) {
+        let rank = (self.ranks > 1).then(|| RankId(index % self.ranks));
+        (StageId(index / self.ranks), rank)
     }
 
     /// Whether an earlier job failed.
@@ -117,12 +130,14 @@ impl<C: Chain> Crew<C> {
         for (index, job) in jobs.into_iter().enumerate() {
             let done = done.clone();
             let position = self.positions[index].clone();
+            let (of_stage, rank) = self.who(index);
             let work: Work<C> = Box::new(move |stage| {
                 position.begin();
                 let result = catch_unwind(AssertUnwindSafe(|| job(stage)))
                     .unwrap_or_else(|panic| Err(Cause::Panic(message(panic.as_ref()))));
                 let result = result.map_err(|cause| StageFailure {
-                    stage: StageId(index),
+                    stage: of_stage,
+                    rank,
                     place: position.place(),
                     cause,
                 });
@@ -209,8 +224,10 @@ impl<C: Chain> Crew<C> {
         if activity == Activity::Waiting && moving {
             return None;
         }
+        let (of_stage, rank) = self.who(stage);
         Some(StageFailure {
-            stage: StageId(stage),
+            stage: of_stage,
+            rank,
             place: self.positions[stage].place(),
             cause: Cause::Stalled(time),
         })

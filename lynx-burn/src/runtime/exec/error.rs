@@ -3,21 +3,29 @@
 use std::time::Duration;
 
 use super::position::Place;
-use crate::ids::{MicroBatchId, StageId};
+use crate::ids::{MicroBatchId, RankId, StageId};
 use crate::plan::schedule::Action;
 use crate::runtime::stage::StageError;
 
 /// One stage failed; every thread has been told to end.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{stage} failed at {place}: {cause}")]
+#[error("{stage}{} failed at {place}: {cause}", self.of_rank())]
 pub struct StageFailure {
     /// The stage.
     pub stage: StageId,
+    /// Which of its ranks, if there are several.
+    pub rank: Option<RankId>,
     /// Micro-batch, segment and action.
     pub place: Place,
     /// What happened.
     #[source]
     pub cause: Cause,
+}
+
+impl StageFailure {
+    fn of_rank(&self) -> String {
+        self.rank.map_or(String::new(), |rank| format!(", {rank}"))
+    }
 }
 
 /// What happened to a stage.
@@ -51,6 +59,9 @@ pub enum Cause {
 impl Cause {
     /// Whether this is a consequence of another stage's failure.
     pub(crate) fn is_secondary(&self) -> bool {
-        matches!(self, Self::NeighbourEnded)
+        matches!(
+            self,
+            Self::NeighbourEnded | Self::Stage(StageError::RankEnded)
+        )
     }
 }

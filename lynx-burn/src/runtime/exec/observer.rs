@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::ids::{MicroBatchId, StageId};
+use crate::ids::{MicroBatchId, RankId, SegmentId, StageId};
 use crate::plan::cluster::Window;
 use crate::plan::schedule::Action;
 use crate::plan::sim::Cargo;
@@ -20,6 +20,8 @@ pub struct RunStart {
     pub mode: Mode,
     /// Stages of the pipeline.
     pub stages: usize,
+    /// Ranks of each stage.
+    pub ranks: usize,
     /// Micro-batches of the run.
     pub micro_batches: usize,
 }
@@ -31,6 +33,8 @@ pub struct ActionSpan {
     pub step: u64,
     /// The stage.
     pub stage: StageId,
+    /// Which of its ranks.
+    pub rank: RankId,
     /// What it did.
     pub action: Action,
     /// When it began.
@@ -48,11 +52,13 @@ pub struct ActionSpan {
 pub struct RecomputeSpan {
     /// The stage.
     pub stage: StageId,
+    /// Which of its ranks.
+    pub rank: RankId,
     /// Whose tapes are made.
     pub micro_batch: MicroBatchId,
     /// The segments, of the whole chain.
     pub segments: Range<usize>,
-    /// The wait that hides it; nothing if it is exposed.
+    /// The wait or sum that hides it; nothing if it is exposed.
     pub window: Option<Window>,
     /// When it began.
     pub begin: Instant,
@@ -67,6 +73,8 @@ pub struct RecomputeSpan {
 pub struct WaitSpan {
     /// The stage.
     pub stage: StageId,
+    /// Which of its ranks.
+    pub rank: RankId,
     /// Whose message it waits for.
     pub micro_batch: MicroBatchId,
     /// RECV or BUBBLE.
@@ -79,6 +87,29 @@ pub struct WaitSpan {
     pub end: Instant,
 }
 
+/// A sum over the ranks of a stage, as one of them sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct SumSpan {
+    /// The stage.
+    pub stage: StageId,
+    /// Which of its ranks.
+    pub rank: RankId,
+    /// Whose tensors are summed.
+    pub micro_batch: MicroBatchId,
+    /// The segment whose output it is, or the gradient of whose output.
+    pub behind: SegmentId,
+    /// F1 or F2 in a forward or a recompute that repeats its sums, B1 or B2 in a backward.
+    pub window: Window,
+    /// Bytes of the tensors.
+    pub bytes: Bytes,
+    /// The rank has handed over its part.
+    pub begin: Instant,
+    /// All ranks have.
+    pub complete: Instant,
+    /// The sum is there.
+    pub end: Instant,
+}
+
 /// A message between two stages, told when it is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageSpan {
@@ -86,6 +117,8 @@ pub struct MessageSpan {
     pub from: StageId,
     /// The stage that receives it.
     pub to: StageId,
+    /// Which of their ranks.
+    pub rank: RankId,
     /// What it carries.
     pub cargo: Cargo,
     /// Whose boundary or gradient it is.
@@ -103,7 +136,7 @@ pub struct MessageSpan {
 /// Told of everything that stages do, on the stage's own thread: it must be quick.
 ///
 /// Recompute and waits are told when the action that they are a part of is over, before the action
-/// itself.
+/// itself; recompute before and beside a sum, just before the sum.
 pub trait Observer: Send + Sync {
     /// A run begins; no stage has begun yet.
     fn run(&self, _: &RunStart) {}
@@ -116,6 +149,9 @@ pub trait Observer: Send + Sync {
 
     /// A stage stood still.
     fn wait(&self, _: &WaitSpan) {}
+
+    /// Ranks have summed.
+    fn sum(&self, _: &SumSpan) {}
 
     /// A message was sent.
     fn message(&self, _: &MessageSpan) {}

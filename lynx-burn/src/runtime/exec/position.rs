@@ -159,6 +159,14 @@ impl Position {
         });
     }
 
+    /// The worker computes again, at a place where it was before.
+    pub(crate) fn resumes(&self, place: Place) {
+        self.change(|state| {
+            state.place = place;
+            state.activity = Activity::Busy;
+        });
+    }
+
     pub(crate) fn at(&self, micro_batch: MicroBatchId, segment: usize, pass: Pass) {
         self.change(|state| {
             state.place.micro_batch = Some(micro_batch);

@@ -7,19 +7,21 @@ use std::time::Instant;
 use burn::prelude::*;
 
 use super::error::Cause;
+use super::meeting::Meeting;
 use super::observer::Observer;
 use super::position::{Activity, Position};
 use super::tally::Waited;
 use super::tell::Teller;
 use super::upcoming::upcoming;
 use super::window::Waiting;
-use crate::ids::{MicroBatchId, StageId};
+use crate::ids::{MicroBatchId, RankId, StageId};
 use crate::plan::schedule::Action;
 use crate::runtime::chain::{Chain, Mode};
+use crate::runtime::comm::collective::Collective;
 use crate::runtime::comm::ports::Ports;
 use crate::runtime::gradient::Gradient;
 use crate::runtime::parcel::Parcel;
-use crate::runtime::stage::{PieceOutput, Stage, StageReport, Upcoming};
+use crate::runtime::stage::{Alone, PieceOutput, Ranks, Stage, StageReport, Upcoming};
 
 /// Gradients of a boundary's float tensors.
 pub(crate) type Cotangents = Vec<Option<Gradient>>;
@@ -27,12 +29,15 @@ pub(crate) type Cotangents = Vec<Option<Gradient>>;
 /// What one stage needs for a run.
 pub(crate) struct Job<C: Chain> {
     pub(crate) stage: StageId,
+    pub(crate) rank: RankId,
     pub(crate) step: u64,
     pub(crate) mode: Mode,
     pub(crate) actions: Vec<Action>,
     /// How many of the last backwards are the cool-down.
     pub(crate) cool_down: usize,
     pub(crate) ports: Ports<Parcel<C::Boundary>, Cotangents>,
+    /// The stage's ranks, if there are several.
+    pub(crate) group: Option<Box<dyn Collective>>,
     /// For the first stage.
     pub(crate) inputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>>,
     /// For the last stage, each with the share of its loss in the step's.
@@ -48,6 +53,8 @@ pub(crate) struct Outcome<C: Chain> {
     /// Boundaries that no stage received: the last stage's, where there were no targets.
     pub(crate) outputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>>,
     pub(crate) report: StageReport,
+    /// For the next run.
+    pub(crate) group: Option<Box<dyn Collective>>,
 }
 
 /// What a stage holds between its actions.
@@ -69,14 +76,15 @@ impl<C: Chain> Job<C> {
             cotangents: BTreeMap::new(),
             losses: BTreeMap::new(),
         };
-        let mut teller = Teller::new(self.stage, self.step, self.observer.clone());
+        let who = (self.stage, self.rank);
+        let mut teller = Teller::new(who, self.step, self.observer.clone());
         stage.begin(self.step);
         let actions = std::mem::take(&mut self.actions);
         for (index, &action) in actions.iter().enumerate() {
             let begin = Instant::now();
             let waited = if action.is_compute() {
                 self.position.action(action, Activity::Busy);
-                self.compute(action, stage, &mut desk)?;
+                self.compute(&actions[index..], stage, &mut desk, &mut teller)?;
                 Waited::default()
             } else {
                 self.position.action(action, Activity::Waiting);
@@ -96,23 +104,46 @@ impl<C: Chain> Job<C> {
                 .collect(),
             outputs: desk.outputs,
             report: stage.report(teller.times()),
+            group: self.group,
         })
     }
 
+    /// Runs the first of the actions that are left.
     fn compute(
         &mut self,
-        action: Action,
+        left: &[Action],
         stage: &mut Stage<C>,
         desk: &mut Desk<C>,
+        teller: &mut Teller,
     ) -> Result<(), Cause> {
+        let Some((&action, after)) = left.split_first() else {
+            return Ok(());
+        };
+        let mut alone = Alone;
+        let mut meeting;
+        let ranks: &mut dyn Ranks<C> = match self.group.as_deref_mut() {
+            None => &mut alone,
+            Some(group) => {
+                let works_ahead = stage.works_ahead();
+                let upcoming = |left| upcoming(left, self.cool_down).filter(|_| works_ahead);
+                meeting = Meeting {
+                    group,
+                    position: &self.position,
+                    teller,
+                    cool_down: upcoming(left).is_some_and(|own| own.cool_down),
+                    next: upcoming(after),
+                };
+                &mut meeting
+            }
+        };
         let id = action.micro_batch();
         match action {
             Action::Forward(_) => {
                 let input = desk.inputs.remove(&id).ok_or(Cause::Missing(action))?;
                 let (target, share) = desk.targets.remove(&id).unzip();
                 let output = match self.mode {
-                    Mode::Training => stage.forward(id, input, target)?,
-                    Mode::Evaluation => stage.infer(self.mode, id, input, target),
+                    Mode::Training => stage.forward(id, input, target, ranks)?,
+                    Mode::Evaluation => stage.infer(self.mode, id, input, target, ranks)?,
                 };
                 match output {
                     PieceOutput::Next(boundary) => {
@@ -128,7 +159,7 @@ impl<C: Chain> Job<C> {
             }
             Action::Backward(_) => {
                 let gradients = desk.cotangents.remove(&id).ok_or(Cause::Missing(action))?;
-                let gradients = stage.backward(id, gradients)?;
+                let gradients = stage.backward(id, gradients, ranks)?;
                 desk.cotangents.insert(id, gradients);
             }
             // Refused before a schedule comes here, or no computing.

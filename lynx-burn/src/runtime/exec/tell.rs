@@ -4,29 +4,35 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::observer::{ActionSpan, MessageSpan, Observer, RecomputeSpan, WaitSpan};
+use super::observer::{ActionSpan, MessageSpan, Observer, RecomputeSpan, SumSpan, WaitSpan};
 use super::tally::{self, Waited};
-use crate::ids::StageId;
+use crate::ids::{RankId, SegmentId, StageId};
 use crate::plan::schedule::Action;
 use crate::plan::sim::Cargo;
 use crate::plan::sim::timeline::Awaited;
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::link::Way;
-use crate::runtime::stage::{Stage, StageTimes};
+use crate::runtime::stage::{Stage, StageTimes, Sum, SumKind};
 use crate::units::Bytes;
 
 /// Keeps the times of one stage in one run.
 pub(super) struct Teller {
     stage: StageId,
+    rank: RankId,
     step: u64,
     observer: Option<Arc<dyn Observer>>,
     times: StageTimes,
 }
 
 impl Teller {
-    pub(super) fn new(stage: StageId, step: u64, observer: Option<Arc<dyn Observer>>) -> Self {
+    pub(super) fn new(
+        (stage, rank): (StageId, RankId),
+        step: u64,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Self {
         Self {
             stage,
+            rank,
             step,
             observer,
             times: StageTimes::default(),
@@ -45,28 +51,14 @@ impl Teller {
         waited: Waited,
         stage: &mut Stage<C>,
     ) {
-        let rebuildings = stage.take_rebuildings();
-        let waited = waited.close(time.end, &rebuildings);
-        let parts = waited.cut(&rebuildings);
-        tally::add(&mut self.times, &waited, &parts);
+        let waited = self.recompute(waited, time.end, stage);
         let Some(observer) = &self.observer else {
             return;
         };
-        for part in parts {
-            let whole = &rebuildings[part.of];
-            observer.recompute(&RecomputeSpan {
-                stage: self.stage,
-                micro_batch: whole.micro_batch,
-                segments: whole.segments.clone(),
-                window: part.window,
-                begin: part.time.start,
-                end: part.time.end,
-                retained: whole.retained,
-            });
-        }
         for (window, part) in waited.parts() {
             observer.wait(&WaitSpan {
                 stage: self.stage,
+                rank: self.rank,
                 micro_batch: action.micro_batch(),
                 window: *window,
                 awaited: self.awaited(action),
@@ -77,12 +69,71 @@ impl Teller {
         observer.action(&ActionSpan {
             step: self.step,
             stage: self.stage,
+            rank: self.rank,
             action,
             begin: time.start,
             end: time.end,
             in_flight: stage.in_flight(),
             retained: stage.retained(),
         });
+    }
+
+    /// A sum was taken, of tensors of so many bytes, for which the stage stood ready since `begin`.
+    pub(super) fn sum<C: Chain>(
+        &mut self,
+        sum: Sum,
+        bytes: u64,
+        (begin, way): (Instant, Way),
+        stage: &mut Stage<C>,
+    ) {
+        let (SumKind::Forward(window) | SumKind::Backward(window) | SumKind::Repeated(window)) =
+            sum.kind;
+        let waited = Waited::new(begin, &[(window, way.arrive)]);
+        let waited = self.recompute(waited, Instant::now(), stage);
+        let Some(observer) = &self.observer else {
+            return;
+        };
+        let end = waited.parts().map(|(_, part)| part.end).last();
+        observer.sum(&SumSpan {
+            stage: self.stage,
+            rank: self.rank,
+            micro_batch: sum.micro_batch,
+            behind: SegmentId(sum.behind),
+            window,
+            bytes: Bytes(bytes),
+            begin,
+            complete: way.begin.max(begin),
+            end: end.unwrap_or(begin),
+        });
+    }
+
+    /// Tells what was recomputed since the last time, with what `waited` hides of it.
+    fn recompute<C: Chain>(
+        &mut self,
+        waited: Waited,
+        now: Instant,
+        stage: &mut Stage<C>,
+    ) -> Waited {
+        let rebuildings = stage.take_rebuildings();
+        let waited = waited.close(now, &rebuildings);
+        let parts = waited.cut(&rebuildings);
+        tally::add(&mut self.times, &waited, &parts);
+        if let Some(observer) = &self.observer {
+            for part in parts {
+                let whole = &rebuildings[part.of];
+                observer.recompute(&RecomputeSpan {
+                    stage: self.stage,
+                    rank: self.rank,
+                    micro_batch: whole.micro_batch,
+                    segments: whole.segments.clone(),
+                    window: part.window,
+                    begin: part.time.start,
+                    end: part.time.end,
+                    retained: whole.retained,
+                });
+            }
+        }
+        waited
     }
 
     /// A message was sent.
@@ -92,6 +143,7 @@ impl Teller {
             observer.message(&MessageSpan {
                 from,
                 to,
+                rank: self.rank,
                 cargo,
                 micro_batch: action.micro_batch(),
                 bytes: Bytes(bytes),

@@ -17,6 +17,7 @@ pub(super) fn upcoming(left: &[Action], cool_down: usize) -> Option<Upcoming> {
         forwards: before
             .filter(|action| matches!(action, Action::Forward(_)))
             .count(),
+        behind: None,
     })
 }
 

@@ -26,7 +26,7 @@ use crate::runtime::chain::Chain;
 use crate::runtime::exec::error::Cause;
 use crate::runtime::memory::Meter;
 use crate::runtime::parcel::Parcel;
-use crate::runtime::stage::{Ahead, Stage, StageParts};
+use crate::runtime::stage::{Ahead, Alone, Stage, StageParts};
 use crate::units::Bytes;
 
 /// Of the segments of a layer, or of all before or after the layers.
@@ -130,10 +130,11 @@ impl<C: Chain> Bench<'_, C> {
         let layout = &self.subject.layout;
         let mut stage = Stage::new(StageParts {
             id: StageId(0),
+            share: self.subject.share,
+            layout,
             device: self.subject.device.clone(),
             module: self.subject.module(range.clone()),
             policy: StagePolicy::of(runs),
-            layer: |segment| layout.layer_of(segment),
             range: range.clone(),
             first_trainable: self.first_trainable,
             optimizer: SgdConfig::new().init(),
@@ -158,7 +159,7 @@ impl<C: Chain> Bench<'_, C> {
     ) -> Result<(), MeasureError> {
         let target = self.subject.target_of(end - 1).cloned();
         let input = self.input.clone().with_own_storage();
-        let output = stage.forward(micro_batch, input, target);
+        let output = stage.forward(micro_batch, input, target, &mut Alone);
         let output = output.map_err(|error| self.subject.failed(Cause::Stage(error)))?;
         drop(output);
         Ok(())

@@ -5,6 +5,7 @@ use crate::plan::layout::LayoutError;
 use crate::plan::profile::ProfileError;
 use crate::runtime::exec::error::Cause;
 use crate::runtime::exec::position::Place;
+use crate::runtime::shard::ShardingError;
 
 /// A chain that could not be measured.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -39,6 +40,9 @@ pub enum MeasureError {
         /// The layer after it.
         after: usize,
     },
+    /// The parameters cannot be dealt to the ranks.
+    #[error(transparent)]
+    Sharding(#[from] ShardingError),
     /// There is no backward to measure.
     #[error("no parameter of the model is trainable")]
     NothingTrainable,

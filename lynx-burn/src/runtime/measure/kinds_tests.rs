@@ -7,6 +7,7 @@ use crate::runtime::parameters::ParameterInfo;
 /// A segment with one vector of parameters, which gets so many bytes.
 fn facts(width: usize, trainable: bool, input_bytes: u64) -> Facts {
     Facts {
+        summed_bytes: Vec::new(),
         parameters: vec![ParameterInfo {
             path: "weight".to_owned(),
             id: ParamId::new(),
@@ -21,8 +22,8 @@ fn facts(width: usize, trainable: bool, input_bytes: u64) -> Facts {
 
 fn deal(segments: &[Option<usize>], facts: &[Facts], every: bool) -> Result<Deal, MeasureError> {
     let segment = |layer: &Option<usize>| Segment {
-        name: "s".to_owned(),
         layer: *layer,
+        ..Segment::outside("s")
     };
     let layout = ChainLayout::new(segments.iter().map(segment).collect());
     Deal::new(&layout.expect("a chain"), facts, every)

@@ -12,8 +12,8 @@
 //! - what is needed for a moment is the allocator's peak (`workspace`).
 //!
 //! What runs is the runtime's own: the pieces, tapes and stages of a trainer. The figures are for
-//! one device, one size of micro-batch, and one rank; collectives are none of a chain's, so there
-//! are none in the profile. Nothing here plans.
+//! one device, one size of micro-batch, and one rank. Of several ranks the first is run, alone; the
+//! profile says what would be summed where. Nothing here plans.
 //!
 //! Two things that a micro-batch occupies are nobody's: the target on the last stage, and what
 //! lies in mailboxes.
@@ -79,7 +79,10 @@ pub fn measure<C: Chain>(
     options.validate()?;
     let position = Arc::new(Position::new());
     let layout = crate::plan::layout::ChainLayout::new(model.segments())?;
-    let subject = Subject::new(model, layout, (input, target), device, position.clone());
+    // What a rank does between two sums is measured; the sums are for a cluster to tell.
+    let layout = layout.without_collectives();
+    let share = (device, options.ranks);
+    let subject = Subject::new(model, layout, (input, target), share, position.clone());
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&subject, options)));
     outcome.unwrap_or_else(|panic| {
         // Tapes that were dropped while the panic unwound wait for the next backward.
@@ -89,6 +92,7 @@ pub fn measure<C: Chain>(
 }
 
 fn run<C: Chain>(subject: &Subject<C>, options: &MeasureOptions) -> Result<Measured, MeasureError> {
+    subject.check_ranks()?;
     let facts = subject.survey()?;
     let deal = Deal::new(&subject.layout, &facts, options.every_layer)?;
     let first_trainable = deal.first_trainable;

@@ -15,6 +15,8 @@ pub struct MeasureOptions {
     /// How many copies of a trainable parameter the optimizer keeps. Default: 2, the moments of
     /// AdamW: 8 bytes for an `f32`.
     pub optimizer_copies: u64,
+    /// How many ranks share every segment. Default: 1.
+    pub ranks: usize,
     /// What the profile is called. Default: the type of the chain.
     pub name: Option<String>,
     /// The tokens of the micro-batch, for throughput in reports. Default: unknown.
@@ -28,6 +30,7 @@ impl Default for MeasureOptions {
             repeats: 7,
             every_layer: false,
             optimizer_copies: 2,
+            ranks: 1,
             name: None,
             tokens: None,
         }
@@ -42,6 +45,7 @@ impl MeasureOptions {
         let figures = [
             ("repeats", self.repeats, 1),
             ("warm_up", self.warm_up, 0),
+            ("ranks", self.ranks, 1),
             (
                 "optimizer_copies",
                 usize::try_from(self.optimizer_copies).unwrap_or(usize::MAX),

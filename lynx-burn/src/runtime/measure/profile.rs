@@ -8,6 +8,7 @@ use super::probe::{Probe, Times};
 use super::report::{BytesFrom, Measured, MeasuredSegment};
 use super::subject::Facts;
 use super::{MeasureError, MeasureOptions, Spread, weights};
+use crate::plan::cluster::{Collective, CollectiveKind};
 use crate::plan::profile::{LayerKind, ModelProfile, SegmentProfile, WeightBytes};
 use crate::runtime::chain::Chain;
 use crate::units::{Bytes, Nanos};
@@ -45,7 +46,7 @@ impl<C: Chain> Parts<'_, C> {
         let outside = (self.deal.embedding.clone(), self.deal.head.clone());
         let profile = ModelProfile {
             name: self.options.name.clone().unwrap_or_else(type_name::<C>),
-            tensor_parallel: 1,
+            tensor_parallel: self.options.ranks,
             tokens: self.options.tokens,
             embedding: costs(embedding),
             kinds,
@@ -119,6 +120,8 @@ impl<C: Chain> Parts<'_, C> {
                 kept_input: most(&|member| self.kept(member).1),
                 boundary: most(&|member| self.facts[member].output_bytes),
                 workspace: workspaces.max().unwrap_or_default(),
+                after_forward: self.sums(members.first().copied()),
+                after_backward: self.sums_back(members.first().copied()),
                 weights,
                 ..SegmentProfile::default()
             },
@@ -126,6 +129,28 @@ impl<C: Chain> Parts<'_, C> {
             recompute,
             backward,
         }
+    }
+
+    /// What ranks sum of a segment's output.
+    fn sums(&self, segment: Option<usize>) -> Vec<Collective> {
+        let facts = segment.and_then(|segment| self.facts.get(segment));
+        let sizes = facts.filter(|_| self.options.ranks > 1);
+        let sizes = sizes.map_or(&[][..], |facts| &facts.summed_bytes);
+        // One collective, however many tensors.
+        let size = Bytes(sizes.iter().sum());
+        let kind = CollectiveKind::AllReduce;
+        Vec::from_iter((size > Bytes(0)).then_some(Collective { kind, size }))
+    }
+
+    /// What they sum of the gradient of its input; behind the last segment, of its output's too,
+    /// whose backward is the loss.
+    fn sums_back(&self, segment: Option<usize>) -> Vec<Collective> {
+        let before = segment.and_then(|segment| segment.checked_sub(1));
+        let learns = segment.is_some_and(|segment| segment > self.deal.first_trainable);
+        let mut sums = self.sums(before.filter(|_| learns));
+        let is_last = segment.is_some_and(|segment| segment + 1 == self.facts.len());
+        sums.extend(self.sums(segment.filter(|_| is_last)));
+        sums
     }
 
     /// A segment's tape and kept input, or guesses of them.

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use burn::prelude::*;
 
 use super::{MeasureError, SegmentFailure};
-use crate::ids::{MicroBatchId, SegmentId};
+use crate::ids::{MicroBatchId, RankId, SegmentId};
 use crate::plan::layout::ChainLayout;
-use crate::runtime::boundary::{Boundary, Lower, Signature, ToDevice};
+use crate::runtime::boundary::{Boundary, Lower, Signature, TensorMap, ToDevice};
 use crate::runtime::chain::{Chain, Context, Mode};
 use crate::runtime::exec::error::Cause;
 use crate::runtime::exec::position::{Pass, Position};
 use crate::runtime::parameters::{self, ParameterInfo};
 use crate::runtime::parcel::Parcel;
+use crate::runtime::shard::{self, ShardingError};
 use crate::runtime::stage::{Piece, PieceOutput};
 
 /// The one micro-batch there is.
@@ -26,6 +27,8 @@ pub(super) struct Subject<C: Chain> {
     pub(super) layout: ChainLayout,
     input: Parcel<C::Boundary>,
     target: C::Target,
+    /// Which of how many ranks is measured: the first, for all.
+    pub(super) share: (RankId, usize),
     /// Outside autodiff.
     pub(super) device: Device,
     pub(super) position: Arc<Position>,
@@ -39,6 +42,8 @@ pub(super) struct Facts {
     pub(super) input_bytes: u64,
     /// Bytes of the boundary that it yields.
     pub(super) output_bytes: u64,
+    /// Bytes of each tensor of that which ranks sum.
+    pub(super) summed_bytes: Vec<u64>,
 }
 
 impl Facts {
@@ -55,7 +60,7 @@ impl<C: Chain> Subject<C> {
         model: C,
         layout: ChainLayout,
         (input, target): (C::Boundary, C::Target),
-        device: &Device,
+        (device, ranks): (&Device, usize),
         position: Arc<Position>,
     ) -> Self {
         let device = device.clone().inner();
@@ -66,15 +71,38 @@ impl<C: Chain> Subject<C> {
             layout,
             input: Parcel::from_outside(input.map_tensors(&mut ToDevice(&device))),
             target: target.map_tensors(&mut ToDevice(&device)),
+            share: (RankId(0), ranks),
             device,
             position,
         }
     }
 
-    /// The chain reduced to some segments, as a trainer makes it for a stage.
+    /// The chain reduced to some segments, as a trainer makes it for a stage's rank.
     pub(super) fn module(&self, range: Range<usize>) -> C {
         let part = self.model.clone().keep(range);
-        part.fork(&self.device.clone().autodiff()).valid().train()
+        let part = part.fork(&self.device.clone().autodiff());
+        let part = match self.share {
+            (_, 1) => part,
+            (rank, ranks) => shard::cut(part, rank, ranks),
+        };
+        part.valid().train()
+    }
+
+    /// Refuses parameters that cannot be dealt to the ranks.
+    pub(super) fn check_ranks(&self) -> Result<(), ShardingError> {
+        let ranks = self.share.1;
+        if ranks == 1 {
+            return Ok(());
+        }
+        let mut split = false;
+        for segment in 0..self.layout.len() {
+            let part = self.model.clone().keep(segment..segment + 1);
+            split |= shard::check(&part.fork(&self.device.clone().autodiff()), ranks)?;
+        }
+        match split {
+            true => Ok(()),
+            false => Err(ShardingError::NothingSplit { ranks }),
+        }
     }
 
     pub(super) fn piece(&self, segment: usize) -> Piece<C> {
@@ -90,7 +118,8 @@ impl<C: Chain> Subject<C> {
     /// The context of a segment, noting that it is the one being run.
     pub(super) fn context(&self, pass: Pass, segment: usize) -> Context {
         self.position.at(MICRO_BATCH, segment, pass);
-        Context::new(Mode::Training, 0, 0, MICRO_BATCH, SegmentId(segment))
+        let (rank, ranks) = self.share;
+        Context::new(Mode::Training, 0, 0, MICRO_BATCH, SegmentId(segment)).on_rank(rank, ranks)
     }
 
     /// Waits until the device has done everything.
@@ -114,7 +143,17 @@ impl<C: Chain> Subject<C> {
     pub(super) fn survey(&self) -> Result<Vec<Facts>, MeasureError> {
         let mut facts: Vec<Facts> = Vec::with_capacity(self.layout.len());
         self.walk(self.layout.len(), |_, piece, input, output| {
+            let summed_bytes = match output {
+                PieceOutput::Next(boundary) => SummedSizes::of(boundary),
+                PieceOutput::Loss(_) => {
+                    // Ranks meet before the loss.
+                    let context = |segment| self.context(Pass::Forward, segment);
+                    let before = piece.untracked(input.clone(), None, context);
+                    SummedSizes::of(&before)
+                }
+            };
             facts.push(Facts {
+                summed_bytes,
                 parameters: parameters::list(&piece.resting.clone().train()),
                 input_bytes: Signature::of(input).bytes(),
                 output_bytes: Signature::of(output).bytes(),
@@ -159,5 +198,24 @@ impl<C: Chain> Subject<C> {
             };
             current = next;
         }
+    }
+}
+
+/// Bytes of the tensors that ranks sum.
+struct SummedSizes(Vec<u64>);
+
+impl SummedSizes {
+    fn of<B: Boundary>(boundary: &B) -> Vec<u64> {
+        let mut sizes = Self(Vec::new());
+        let _ = boundary.clone().map_tensors(&mut sizes);
+        sizes.0
+    }
+}
+
+impl TensorMap for SummedSizes {
+    fn summed<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        let elements = tensor.shape().num_elements();
+        self.0.push((elements * tensor.dtype().size()) as u64);
+        tensor
     }
 }

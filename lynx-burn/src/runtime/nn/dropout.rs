@@ -3,7 +3,7 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::prelude::*;
-use lynx_kernels::random::{DropoutError, KeepProbability};
+use lynx_kernels::random::{DropoutError, KeepProbability, RowSlice};
 
 use crate::runtime::chain::{Context, Mode};
 use crate::runtime::ops;
@@ -46,10 +46,44 @@ impl Dropout {
     ///
     /// Input and output: `[...]`, any.
     pub fn forward<const D: usize>(&self, input: Tensor<D>, context: &Context) -> Tensor<D> {
+        self.apply(input, context, None)
+    }
+
+    /// The same for a tensor of which every rank has a slice of equal size along `dim`: each drops
+    /// what one rank with all of it would.
+    ///
+    /// # Shapes
+    ///
+    /// Input and output: `[...]`, any.
+    ///
+    /// # Panics
+    ///
+    /// If `dim` is not below `D`.
+    pub fn forward_slice<const D: usize>(
+        &self,
+        input: Tensor<D>,
+        dim: usize,
+        context: &Context,
+    ) -> Tensor<D> {
+        let length: usize = input.dims()[dim..].iter().product();
+        let slice = RowSlice {
+            whole: length * context.ranks(),
+            first: length * context.rank().0,
+            length,
+        };
+        self.apply(input, context, (context.ranks() > 1).then_some(slice))
+    }
+
+    fn apply<const D: usize>(
+        &self,
+        input: Tensor<D>,
+        context: &Context,
+        slice: Option<RowSlice>,
+    ) -> Tensor<D> {
         let key = context.next_stream();
         match KeepProbability::from_drop(self.prob) {
             Ok(keep) if context.mode() == Mode::Training && self.prob > 0.0 => {
-                ops::dropout(input, key, keep)
+                ops::dropout(input, key, keep, slice)
             }
             // The probability was checked when the module was made.
             _ => input,

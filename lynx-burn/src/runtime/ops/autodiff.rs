@@ -8,7 +8,7 @@ use burn::backend::autodiff::{
     ops::{Backward, NodeGuard, Ops, OpsKind, unary},
 };
 use burn::backend::{Autodiff, Backend, tensor::FloatTensor};
-use lynx_kernels::random::{KeepProbability, StreamKey};
+use lynx_kernels::random::{KeepProbability, RowSlice, StreamKey};
 
 use super::{PlaceSlot, RecomputeOps, mask_like};
 
@@ -106,12 +106,13 @@ impl<B: RecomputeOps, C: CheckpointStrategy> RecomputeOps for Autodiff<B, C> {
         input: FloatTensor<Self>,
         key: StreamKey,
         keep: KeepProbability,
+        slice: Option<RowSlice>,
     ) -> FloatTensor<Self> {
         #[derive(Debug)]
         struct Dropout;
 
         impl<B: Backend> Backward<B, 1> for Dropout {
-            type State = (StreamKey, KeepProbability);
+            type State = (StreamKey, KeepProbability, Option<RowSlice>);
 
             fn backward(
                 self,
@@ -119,18 +120,18 @@ impl<B: RecomputeOps, C: CheckpointStrategy> RecomputeOps for Autodiff<B, C> {
                 grads: &mut Gradients,
                 _checkpointer: &mut Checkpointer,
             ) {
-                let (key, keep) = ops.state;
+                let (key, keep, slice) = ops.state;
                 unary::<B, _>(ops.parents, ops.node, grads, |gradient| {
-                    let mask = mask_like::<B>(&gradient, key, keep);
+                    let mask = mask_like::<B>(&gradient, key, keep, slice);
                     B::float_mul(gradient, mask)
                 });
             }
         }
 
         let (input, node) = input.into_parts();
-        let output = B::keyed_dropout(input, key, keep);
+        let output = B::keyed_dropout(input, key, keep, slice);
         match Dropout.prepare::<C>([node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((key, keep), output),
+            OpsKind::Tracked(prep) => prep.finish((key, keep, slice), output),
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
     }

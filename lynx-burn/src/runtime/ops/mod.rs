@@ -28,7 +28,9 @@ use burn::backend::autodiff::ops::NodeGuard;
 use burn::backend::{Backend, Dispatch, TensorMetadata, backend_extension, tensor::FloatTensor};
 use burn::prelude::*;
 use burn::tensor::{DType, TensorData};
-use lynx_kernels::random::{KeepProbability, StreamKey, fill_dropout_mask};
+use lynx_kernels::random::{
+    KeepProbability, RowSlice, StreamKey, fill_dropout_mask, fill_dropout_mask_slice,
+};
 
 mod autodiff;
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
@@ -77,13 +79,14 @@ pub trait RecomputeOps: Backend {
         token
     }
 
-    /// `input` with elements dropped by the mask that `key` names.
+    /// `input` with elements dropped by the mask that `key` names, or by a slice of it.
     fn keyed_dropout(
         input: FloatTensor<Self>,
         key: StreamKey,
         keep: KeepProbability,
+        slice: Option<RowSlice>,
     ) -> FloatTensor<Self> {
-        let mask = mask_like::<Self>(&input, key, keep);
+        let mask = mask_like::<Self>(&input, key, keep, slice);
         Self::float_mul(input, mask)
     }
 }
@@ -94,10 +97,14 @@ fn mask_like<B: Backend>(
     input: &FloatTensor<B>,
     key: StreamKey,
     keep: KeepProbability,
+    slice: Option<RowSlice>,
 ) -> FloatTensor<B> {
     let shape = input.shape();
     let mut mask = vec![0f32; shape.num_elements()];
-    fill_dropout_mask(key, keep, &mut mask);
+    match slice {
+        None => fill_dropout_mask(key, keep, &mut mask),
+        Some(slice) => fill_dropout_mask_slice(key, keep, slice, &mut mask),
+    }
     let data = TensorData::new(mask, shape);
     let data = match input.dtype() {
         DType::F32 => data,
@@ -152,11 +159,13 @@ pub(crate) fn sweep(device: &Device) {
     let _ = Tensor::<1>::zeros([1], &device).require_grad().backward();
 }
 
-/// Dropout whose mask is a function of `key`.
+/// Dropout whose mask is a function of `key`; of a slice of a larger tensor, the slice of its mask.
 pub(crate) fn dropout<const D: usize>(
     input: Tensor<D>,
     key: StreamKey,
     keep: KeepProbability,
+    slice: Option<RowSlice>,
 ) -> Tensor<D> {
-    Tensor::from_dispatch(Dispatch::keyed_dropout(input.into_dispatch(), key, keep))
+    let input = input.into_dispatch();
+    Tensor::from_dispatch(Dispatch::keyed_dropout(input, key, keep, slice))
 }

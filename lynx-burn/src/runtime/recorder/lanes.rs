@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::ids::{ChunkId, MicroBatchId};
 use crate::plan::schedule::Action;
 use crate::plan::sim::timeline::{self, Point, Span, SpanKind, StageTrack};
-use crate::runtime::exec::observer::{ActionSpan, MessageSpan, RecomputeSpan, WaitSpan};
+use crate::runtime::exec::observer::{ActionSpan, MessageSpan, RecomputeSpan, SumSpan, WaitSpan};
 use crate::units::{Bytes, Nanos};
 
 /// What one stage told, in the order in which it did.
@@ -14,8 +14,8 @@ pub(super) struct StageEvents {
     begin: Option<Instant>,
     main: Vec<Event>,
     beside: Vec<Event>,
-    /// Exposed recompute of the action that is not told yet.
-    exposed: Vec<Event>,
+    /// Exposed recompute and sums of the action that is not told yet.
+    inside: Vec<Event>,
     memory: Vec<(Instant, Bytes)>,
 }
 
@@ -41,7 +41,7 @@ impl StageEvents {
     pub(super) fn recompute(&mut self, span: &RecomputeSpan) {
         let (kind, lane) = match span.window {
             Some(window) => (SpanKind::Hidden(window), &mut self.beside),
-            None => (SpanKind::Exposed, &mut self.exposed),
+            None => (SpanKind::Exposed, &mut self.inside),
         };
         lane.push(Event {
             kind,
@@ -50,6 +50,15 @@ impl StageEvents {
             end: span.end,
         });
         self.memory.push((span.end, span.retained));
+    }
+
+    pub(super) fn sum(&mut self, span: &SumSpan) {
+        self.inside.push(Event {
+            kind: SpanKind::Collective(span.window),
+            micro_batch: span.micro_batch,
+            begin: span.begin,
+            end: span.end,
+        });
     }
 
     pub(super) fn wait(&mut self, span: &WaitSpan) {
@@ -64,10 +73,11 @@ impl StageEvents {
         });
     }
 
-    /// An action with the recompute that was told before it.
+    /// An action with the recompute and the sums that were told before it.
     pub(super) fn action(&mut self, span: &ActionSpan) {
         self.begin.get_or_insert(span.begin);
-        let mut exposed = std::mem::take(&mut self.exposed);
+        let mut inside = std::mem::take(&mut self.inside);
+        inside.sort_by_key(|event| (event.begin, event.end));
         let kind = match span.action {
             Action::Forward(_) => Some(SpanKind::Forward),
             Action::Backward(_) | Action::BackwardInput(_) => Some(SpanKind::Backward),
@@ -75,9 +85,9 @@ impl StageEvents {
             _ => None,
         };
         if let Some(kind) = kind {
-            // What is left of the action between its recomputes.
-            let ends = exposed.iter().map(|event| event.end);
-            let begins = exposed.iter().map(|event| event.begin);
+            // What is left of the action between them.
+            let ends = inside.iter().map(|event| event.end);
+            let begins = inside.iter().map(|event| event.begin);
             let begins = begins.chain([span.end]);
             let own = std::iter::once(span.begin).chain(ends).zip(begins);
             self.main.extend(own.map(|(begin, end)| Event {
@@ -87,7 +97,7 @@ impl StageEvents {
                 end,
             }));
         }
-        self.main.append(&mut exposed);
+        self.main.append(&mut inside);
         self.memory.push((span.end, span.retained));
     }
 
@@ -152,7 +162,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::ids::StageId;
+    use crate::ids::{RankId, StageId};
     use crate::plan::cluster::Window;
     use crate::plan::sim::timeline::Awaited;
 
@@ -164,6 +174,7 @@ mod tests {
         let micro_batch = MicroBatchId(2);
         let recompute = |begin, end, window| RecomputeSpan {
             stage,
+            rank: RankId(0),
             micro_batch,
             segments: 0..1,
             window,
@@ -174,6 +185,7 @@ mod tests {
         let action = |action, begin, end| ActionSpan {
             step: 0,
             stage,
+            rank: RankId(0),
             action,
             begin: at(begin),
             end: at(end),
@@ -184,6 +196,7 @@ mod tests {
         let awaited = Awaited::Stage(StageId(1));
         let wait = WaitSpan {
             stage,
+            rank: RankId(0),
             micro_batch,
             window: Window::Bubble,
             awaited,

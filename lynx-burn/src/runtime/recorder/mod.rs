@@ -10,8 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use self::lanes::{Message, StageEvents};
-use super::exec::observer::{ActionSpan, MessageSpan, Observer, RecomputeSpan, RunStart, WaitSpan};
-use crate::ids::StageId;
+use super::exec::observer::{
+    ActionSpan, MessageSpan, Observer, RecomputeSpan, RunStart, SumSpan, WaitSpan,
+};
+use crate::ids::{RankId, StageId};
 use crate::plan::sim::timeline::{Cargo, ChannelTrack, Timeline};
 use crate::units::Nanos;
 
@@ -39,7 +41,8 @@ pub struct Recorder(Mutex<Vec<Run>>);
 pub struct Recorded {
     /// Which run it was.
     pub start: RunStart,
-    /// What every stage and every link did; instants count from the first action.
+    /// What every stage and every link did; instants count from the first action. Of several ranks,
+    /// the first's.
     pub timeline: Timeline,
 }
 
@@ -71,7 +74,11 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, stage: StageId, note: impl FnOnce(&mut StageEvents)) {
+    /// Ranks of a stage do alike; a timeline shows the first.
+    fn note(&self, (stage, rank): (StageId, RankId), note: impl FnOnce(&mut StageEvents)) {
+        if rank != RankId(0) {
+            return;
+        }
         if let Some(run) = self.lock().last_mut()
             && let Some(events) = run.stages.get_mut(stage.0)
         {
@@ -90,18 +97,25 @@ impl Observer for Recorder {
     }
 
     fn action(&self, span: &ActionSpan) {
-        self.note(span.stage, |events| events.action(span));
+        self.note((span.stage, span.rank), |events| events.action(span));
     }
 
     fn recompute(&self, span: &RecomputeSpan) {
-        self.note(span.stage, |events| events.recompute(span));
+        self.note((span.stage, span.rank), |events| events.recompute(span));
     }
 
     fn wait(&self, span: &WaitSpan) {
-        self.note(span.stage, |events| events.wait(span));
+        self.note((span.stage, span.rank), |events| events.wait(span));
+    }
+
+    fn sum(&self, span: &SumSpan) {
+        self.note((span.stage, span.rank), |events| events.sum(span));
     }
 
     fn message(&self, span: &MessageSpan) {
+        if span.rank != RankId(0) {
+            return;
+        }
         if let Some(run) = self.lock().last_mut() {
             run.messages.push(Message(*span));
         }

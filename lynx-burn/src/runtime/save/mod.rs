@@ -6,19 +6,21 @@
 //! saved wanted to remember, and `save.json` the step, the seed, and every other file's length and
 //! checksum.
 //!
-//! Nothing in a save depends on the partition, the schedule or the policy, so a trainer cut and
-//! recomputing otherwise can go on from it. Gradients that were added up and not applied are not
+//! Nothing in a save depends on the partition, the ranks, the schedule or the policy, so a trainer cut
+//! and recomputing otherwise can go on from it. Gradients that were added up and not applied are not
 //! saved: a save is of the moment between two steps.
 //!
 //! - [`folder`] keeps saves beside each other, the newest of them whole at every instant;
 //! - [`draft`] is a save being written, [`found`] one being read, [`manifest`] what seals it;
-//! - [`weights`] and [`states`] are the two big files.
+//! - [`weights`] and [`states`] are the two big files; [`slices`] makes them whole where several ranks
+//!   share a stage.
 
 mod draft;
 mod error;
 mod folder;
 mod found;
 mod manifest;
+mod slices;
 pub(crate) mod states;
 pub(crate) mod weights;
 

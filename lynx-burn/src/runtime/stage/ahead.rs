@@ -1,7 +1,8 @@
-//! Recomputing before the backward begins, while the stage has nothing else to do.
+//! Recomputing before a backward needs it, while the stage has nothing else to do: before the
+//! backward begins, or in the middle of it, while its ranks sum a gradient.
 //!
-//! Only one backward at a time is worked for: the next in the stage's list, and only once its own
-//! forward is over. Its runs are rebuilt from the last to the first, the order in which the
+//! Only one backward at a time is worked for: the one under way as long as it has something to
+//! recompute, then the next in the stage's list, and only once its own forward is over. Its runs are rebuilt from the last to the first, the order in which the
 //! backward will need them, so that what stands longest is needed last.
 //!
 //! Under a budget, a run is rebuilt early only if the stage stays within the budget with it *and*
@@ -13,8 +14,9 @@
 use std::ops::Range;
 
 use super::flight::{Flight, Held};
+use super::ranks::Alone;
 use super::{Stage, StageError};
-use crate::ids::MicroBatchId;
+use crate::ids::{MicroBatchId, SegmentId};
 use crate::plan::advance::Advance;
 use crate::runtime::chain::Chain;
 use crate::units::Bytes;
@@ -39,6 +41,8 @@ pub(crate) struct Upcoming {
     pub(crate) cool_down: bool,
     /// How many forwards come before it.
     pub(crate) forwards: usize,
+    /// Where it has begun already: the segment whose gradient the ranks are summing.
+    pub(crate) behind: Option<usize>,
 }
 
 /// Where work for a backward is found.
@@ -73,20 +77,36 @@ impl<C: Chain> Stage<C> {
         let mut flight = flight.ok_or_else(|| nothing.clone())?;
         let skipped = flight.take_skipped(found.place).ok_or(nothing)?;
         let work = (skipped, found.pieces);
-        let rebuilt = self.rebuild(micro_batch, flight.size(), work, flight.target())?;
+        let rebuilt = self.rebuild(
+            micro_batch,
+            flight.size(),
+            work,
+            flight.target(),
+            // What ranks must do together is not done ahead.
+            &mut Alone,
+        )?;
         flight.put_rebuilt(found.place, rebuilt);
         self.flights.insert(micro_batch, flight);
         Ok(())
     }
 
+    /// Whether a micro-batch's backward still has something to recompute.
+    pub(crate) fn has_to_recompute(&self, micro_batch: MicroBatchId) -> bool {
+        let flight = self.flights.get(&micro_batch);
+        let mut held = flight.into_iter().flat_map(Flight::last_to_first);
+        held.any(|(_, held)| matches!(held, Held::Input(_)))
+    }
+
     /// What to recompute next; nothing if there is nothing that may be.
     pub(crate) fn find_ahead(&self, next: &Upcoming) -> Option<Found> {
         let flight = self.flights.get(&next.micro_batch)?;
+        // In a backward under way, what comes next is made now or a little later in any case.
+        let mut due = next.behind.is_some();
         for (place, held) in flight.last_to_first() {
             match held {
-                Held::Tape { .. } | Held::Rebuilt { .. } => {}
+                Held::Tape { .. } | Held::Rebuilt { .. } => due = false,
                 Held::Nothing => return None,
-                Held::Input(skipped) => match self.judge(next, flight, &skipped.group) {
+                Held::Input(skipped) => match self.judge(next, (flight, due), &skipped.group) {
                     Verdict::Rebuild(pieces) => {
                         return Some(Found {
                             micro_batch: next.micro_batch,
@@ -102,13 +122,26 @@ impl<C: Chain> Stage<C> {
         None
     }
 
-    fn judge(&self, next: &Upcoming, flight: &Flight<C>, group: &Range<usize>) -> Verdict {
+    fn judge(
+        &self,
+        next: &Upcoming,
+        (flight, due): (&Flight<C>, bool),
+        group: &Range<usize>,
+    ) -> Verdict {
+        let inner = group.start..group.end.saturating_sub(1);
+        if inner
+            .into_iter()
+            .any(|piece| self.is_followed_by_sum(piece))
+        {
+            return Verdict::Stop;
+        }
         match &self.ahead {
             Ahead::Never => Verdict::Stop,
             Ahead::Planned(allowed) => {
                 let may = |segment: usize| {
                     let allowed = allowed.get(segment - self.first);
-                    allowed.is_some_and(|allowed| allowed.allows(next.cool_down))
+                    let behind = next.behind.map(SegmentId);
+                    allowed.is_some_and(|allowed| allowed.allows(next.cool_down, behind))
                 };
                 // One piece makes the next one's input, so what may be done is a beginning.
                 let pieces = group.clone();
@@ -119,6 +152,7 @@ impl<C: Chain> Stage<C> {
                     pieces => Verdict::Rebuild(pieces),
                 }
             }
+            Ahead::Opportunistic(_) if due => Verdict::Rebuild(group.len()),
             Ahead::Opportunistic(None) => Verdict::Rebuild(group.len()),
             Ahead::Opportunistic(Some(budget)) => {
                 let size = self.sizes.get(&(group.start, flight.size()));

@@ -2,8 +2,9 @@
 
 use super::flight::{Flight, Held, Skipped};
 use super::piece::{PieceOutput, PieceRun};
+use super::ranks::{PutSums, Ranks, Sum, SumKind, SummedPlaces, TakeParts};
 use super::{Stage, StageError};
-use crate::ids::MicroBatchId;
+use crate::ids::{MicroBatchId, SegmentId};
 use crate::runtime::boundary::{Boundary, Signature, ToDevice};
 use crate::runtime::chain::{Chain, Mode};
 use crate::runtime::exec::position::Pass;
@@ -18,6 +19,7 @@ impl<C: Chain> Stage<C> {
         micro_batch: MicroBatchId,
         input: Parcel<C::Boundary>,
         target: Option<C::Target>,
+        ranks: &mut dyn Ranks<C>,
     ) -> Result<PieceOutput<C::Boundary>, StageError> {
         let input = input.map_tensors(&mut ToDevice(&self.device));
         let target = target.map(|target| target.map_tensors(&mut ToDevice(&self.device)));
@@ -33,9 +35,15 @@ impl<C: Chain> Stage<C> {
             };
             let before = self.meter.read();
             let held_input = current.clone();
+            let last = match &run {
+                PieceRun::Retain(piece) => *piece,
+                PieceRun::Recompute(group) => group.end - 1,
+            };
             let (held, produced) = match run {
                 PieceRun::Retain(piece) => self.retain(piece, micro_batch, current, &target),
-                PieceRun::Recompute(group) => self.skip(group, micro_batch, current, &target),
+                PieceRun::Recompute(group) => {
+                    self.skip(group, micro_batch, current, &target, ranks)?
+                }
             };
             output = produced;
             let after = self.meter.read();
@@ -59,6 +67,13 @@ impl<C: Chain> Stage<C> {
                 }
             };
             flight.push(held, kept);
+            if let PieceOutput::Next(part) = output {
+                let (sum, grown) = self.summed(last, SumPass::Forward(micro_batch), part, ranks)?;
+                // What a tape keeps of its part, it keeps beside the sum.
+                self.ledger.book(micro_batch, grown);
+                flight.release_from_last(grown);
+                output = PieceOutput::Next(sum);
+            }
         }
         if let (PieceOutput::Next(boundary), Some(_)) = (&output, self.meter.read()) {
             // The boundary is the next stage's from here on.
@@ -70,6 +85,53 @@ impl<C: Chain> Stage<C> {
         flight.set_target(target);
         self.flights.insert(micro_batch, flight);
         Ok(output)
+    }
+
+    /// What the ranks have made of a piece's output, if a collective follows the piece, and by how
+    /// many bytes that is more.
+    pub(super) fn summed(
+        &mut self,
+        piece: usize,
+        pass: SumPass,
+        part: Parcel<C::Boundary>,
+        ranks: &mut dyn Ranks<C>,
+    ) -> Result<(Parcel<C::Boundary>, i64), StageError> {
+        let range = &self.pieces[piece].range;
+        let Some(behind) = range.end.checked_sub(1).filter(|_| !range.is_empty()) else {
+            return Ok((part, 0));
+        };
+        let segment = SegmentId(behind);
+        let Some((window, _)) = self.sums.behind(behind) else {
+            if self.share.1 > 1 && !SummedPlaces::of(&part).is_empty() {
+                return Err(StageError::UnannouncedSum { segment });
+            }
+            return Ok((part, 0));
+        };
+        let mut taken = TakeParts::default();
+        let mut part = part.map_tensors(&mut taken);
+        if taken.0.is_empty() {
+            return Err(StageError::NothingToSum { segment });
+        }
+        part.part_with(&SummedPlaces::of(&part));
+        let sum = Sum {
+            micro_batch: pass.micro_batch(),
+            behind,
+            kind: match pass {
+                SumPass::Forward(_) => SumKind::Forward(window),
+                SumPass::Recompute(_) => SumKind::Repeated(window),
+            },
+        };
+        let sums = ranks.sum(self, sum, taken.0)?;
+        let smallest = self.meter.smallest();
+        let sizes = sums.iter().map(|sum| sum.bytes());
+        let made: u64 = sizes.filter(|&size| size >= smallest).sum();
+        let before = self.meter.read();
+        let summed = part.map_tensors(&mut PutSums(sums.into_iter()));
+        let grown = match (before, self.meter.read()) {
+            (Some(before), Some(after)) => after - before + made as i64,
+            _ => 0,
+        };
+        Ok((summed, grown))
     }
 
     /// Bytes of a boundary's tensors, as far as the meter would see them.
@@ -93,14 +155,16 @@ impl<C: Chain> Stage<C> {
         (Held::Tape { piece, tape }, output)
     }
 
-    /// A group that will be recomputed: only its first input is kept.
+    /// A group that will be recomputed: only its first input is kept. The sum behind the group is
+    /// for the caller.
     fn skip(
         &mut self,
         group: std::ops::Range<usize>,
         micro_batch: MicroBatchId,
         input: Parcel<C::Boundary>,
         target: &Option<C::Target>,
-    ) -> (Held<C>, PieceOutput<C::Boundary>) {
+        ranks: &mut dyn Ranks<C>,
+    ) -> Result<(Held<C>, PieceOutput<C::Boundary>), StageError> {
         let mut output = PieceOutput::Next(input);
         let mut kept = None;
         for piece in group.clone() {
@@ -111,6 +175,12 @@ impl<C: Chain> Stage<C> {
                 kept = Some((piece, current.clone()));
             }
             output = self.untracked(piece, Mode::Training, micro_batch, current, target);
+            if piece + 1 < group.end
+                && let PieceOutput::Next(part) = output
+            {
+                let pass = SumPass::Forward(micro_batch);
+                output = PieceOutput::Next(self.summed(piece, pass, part, ranks)?.0);
+            }
         }
         let held = match kept {
             Some((first, input)) => Held::Input(Skipped {
@@ -120,7 +190,7 @@ impl<C: Chain> Stage<C> {
             }),
             None => Held::Nothing,
         };
-        (held, output)
+        Ok((held, output))
     }
 
     /// Takes a micro-batch through the stage and keeps nothing.
@@ -130,15 +200,41 @@ impl<C: Chain> Stage<C> {
         micro_batch: MicroBatchId,
         input: Parcel<C::Boundary>,
         target: Option<C::Target>,
-    ) -> PieceOutput<C::Boundary> {
+        ranks: &mut dyn Ranks<C>,
+    ) -> Result<PieceOutput<C::Boundary>, StageError> {
         let target = target.map(|target| target.map_tensors(&mut ToDevice(&self.device)));
         let mut output = PieceOutput::Next(input.map_tensors(&mut ToDevice(&self.device)));
         for piece in 0..self.pieces.len() {
             let PieceOutput::Next(current) = output else {
                 break;
             };
+            if self.pieces[piece].range.is_empty() && target.is_none() {
+                // A loss without a target: what is before it is the output.
+                return Ok(PieceOutput::Next(current));
+            }
             output = self.untracked(piece, mode, micro_batch, current, &target);
+            if let PieceOutput::Next(part) = output {
+                let pass = SumPass::Forward(micro_batch);
+                output = PieceOutput::Next(self.summed(piece, pass, part, ranks)?.0);
+            }
         }
-        output
+        Ok(output)
+    }
+}
+
+/// Whose output is summed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SumPass {
+    /// A first forward's.
+    Forward(MicroBatchId),
+    /// A forward's that is done once more, collectives and all.
+    Recompute(MicroBatchId),
+}
+
+impl SumPass {
+    fn micro_batch(self) -> MicroBatchId {
+        match self {
+            Self::Forward(id) | Self::Recompute(id) => id,
+        }
     }
 }

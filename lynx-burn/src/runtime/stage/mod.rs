@@ -10,6 +10,7 @@ mod error;
 mod flight;
 mod forward;
 mod piece;
+mod ranks;
 mod rebuild;
 mod report;
 mod restore;
@@ -24,6 +25,7 @@ use burn::prelude::*;
 pub(crate) use ahead::{Ahead, Upcoming};
 pub use error::StageError;
 pub(crate) use piece::{Piece, PieceOutput};
+pub(crate) use ranks::{Alone, Ranks, Sum, SumKind, SummedPlaces, Sums};
 pub(crate) use rebuild::Rebuilding;
 pub use report::{StageReport, StageTimes};
 
@@ -36,13 +38,18 @@ use super::exec::position::{Pass, Position};
 use super::memory::{Meter, ledger::Ledger};
 use super::parcel::Parcel;
 use super::tape::Tape;
-use crate::ids::{MicroBatchId, SegmentId, StageId};
+use crate::ids::{MicroBatchId, RankId, SegmentId, StageId};
+use crate::plan::layout::ChainLayout;
 use crate::plan::policy::StagePolicy;
 use crate::units::Bytes;
 
 /// Everything that one worker owns.
 pub(crate) struct Stage<C: Chain> {
     id: StageId,
+    /// Which of how many ranks.
+    share: (RankId, usize),
+    /// Where the ranks meet.
+    sums: Sums,
     /// Outside autodiff.
     device: Device,
     module: C,
@@ -73,13 +80,15 @@ pub(crate) struct Stage<C: Chain> {
 }
 
 /// What a stage is made of.
-pub(crate) struct StageParts<C, L> {
+pub(crate) struct StageParts<'a, C> {
     pub(crate) id: StageId,
+    /// Which of how many ranks.
+    pub(crate) share: (RankId, usize),
+    /// The whole chain, with the collectives between these ranks.
+    pub(crate) layout: &'a ChainLayout,
     pub(crate) device: Device,
     pub(crate) module: C,
     pub(crate) policy: StagePolicy,
-    /// Tells a segment's layer.
-    pub(crate) layer: L,
     pub(crate) range: std::ops::Range<usize>,
     pub(crate) first_trainable: usize,
     pub(crate) optimizer: ModuleOptimizer,
@@ -89,17 +98,18 @@ pub(crate) struct StageParts<C, L> {
 }
 
 impl<C: Chain> Stage<C> {
-    pub(crate) fn new<L>(parts: StageParts<C, L>) -> Self
-    where
-        L: Fn(usize) -> Option<usize>,
-    {
-        let (ranges, runs) = piece::deal(&parts.policy, parts.layer, parts.first_trainable);
+    pub(crate) fn new(parts: StageParts<'_, C>) -> Self {
+        let sums = Sums::of(parts.layout);
+        let first_trainable = parts.first_trainable;
+        let (ranges, runs) = piece::deal(&parts.policy, parts.layout, &sums, first_trainable);
         let pieces: Vec<Piece<C>> = ranges
             .into_iter()
             .map(|range| Piece::of(&parts.module, range))
             .collect();
         Self {
             id: parts.id,
+            share: parts.share,
+            sums,
             meter: Meter::None,
             device: parts.device,
             accumulator: Accumulator::new(
@@ -153,6 +163,7 @@ impl<C: Chain> Stage<C> {
     pub(crate) fn report(&self, times: StageTimes) -> StageReport {
         StageReport {
             stage: self.id,
+            rank: self.share.0,
             retained_peak: self.ledger.peak(),
             retained: self.ledger.current(),
             tapes_measured: !matches!(self.meter, Meter::None),
@@ -175,7 +186,9 @@ impl<C: Chain> Stage<C> {
         segment: usize,
     ) -> Context {
         self.position.at(micro_batch, segment, pass);
+        let (rank, ranks) = self.share;
         Context::new(mode, self.seed, self.step, micro_batch, SegmentId(segment))
+            .on_rank(rank, ranks)
     }
 
     /// Runs a piece without a tape. The target is for the stage's last one.

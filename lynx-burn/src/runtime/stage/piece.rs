@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use burn::prelude::*;
 
+use super::ranks::Sums;
+use crate::plan::layout::ChainLayout;
 use crate::plan::policy::{Run, StagePolicy};
 use crate::runtime::boundary::{Boundary, Lower, TensorMap};
 use crate::runtime::chain::{Chain, Context};
@@ -45,13 +47,15 @@ pub(super) enum PieceRun {
 
 /// Deals a stage's segments to pieces.
 ///
-/// `layer` tells a segment's layer. No piece crosses `first_trainable`: what lies before it has no
-/// tape.
+/// No piece crosses `first_trainable`: what lies before it has no tape. None crosses a sum over
+/// ranks either, and behind the chain's last segment that makes the loss an empty piece of its own.
 pub(super) fn deal(
     policy: &StagePolicy,
-    layer: impl Fn(usize) -> Option<usize>,
+    layout: &ChainLayout,
+    sums: &Sums,
     first_trainable: usize,
 ) -> (Vec<Range<usize>>, Vec<PieceRun>) {
+    let layer = |segment| layout.layer_of(segment);
     let mut pieces: Vec<Range<usize>> = Vec::new();
     let mut runs = Vec::new();
     for run in policy.runs() {
@@ -59,6 +63,7 @@ pub(super) fn deal(
             Run::Retain(segment) => {
                 let joins = matches!(runs.last(), Some(PieceRun::Retain(_)))
                     && *segment != first_trainable
+                    && sums.before(*segment).is_none()
                     && layer(*segment).is_some()
                     && layer(*segment) == layer(segment.wrapping_sub(1));
                 match pieces.last_mut() {
@@ -76,6 +81,11 @@ pub(super) fn deal(
             }
         }
     }
+    let end = pieces.last().map_or(0, |piece| piece.end);
+    if end == layout.len() && sums.before(end).is_some() {
+        runs.push(PieceRun::Retain(pieces.len()));
+        pieces.push(end..end);
+    }
     (pieces, runs)
 }
 
@@ -90,7 +100,12 @@ pub(crate) struct Piece<C> {
 
 impl<C: Chain> Piece<C> {
     pub(crate) fn of(stage: &C, range: Range<usize>) -> Self {
-        let resting = stage.clone().keep(range.clone()).valid();
+        // The loss alone may use what the last segment holds.
+        let kept = match range.is_empty() {
+            true => range.start.saturating_sub(1)..range.end,
+            false => range.clone(),
+        };
+        let resting = stage.clone().keep(kept).valid();
         let still = resting.clone().train().no_grad();
         Self {
             range,
@@ -135,11 +150,13 @@ fn run<C: Chain>(
     target: Option<C::Target>,
     context: impl Fn(usize) -> Context,
 ) -> PieceOutput<C::Boundary> {
+    let end = range.end;
     let output = range.fold(input, |boundary, segment| {
         module.forward_segment(segment, boundary, &context(segment))
     });
     match target {
-        Some(target) => PieceOutput::Loss(module.loss(output, target)),
+        // The loss has streams of its own, behind all segments'.
+        Some(target) => PieceOutput::Loss(module.loss(output, target, &context(end))),
         None => PieceOutput::Next(Parcel::from_segment(output)),
     }
 }
@@ -157,21 +174,32 @@ mod tests {
     use crate::plan::policy::Policy;
 
     fn dealt(policy: &str, first_trainable: usize) -> (Vec<Range<usize>>, Vec<PieceRun>) {
+        let layout = ChainLayout::new(segments()).expect("a chain");
+        dealt_of(&layout.without_collectives(), policy, first_trainable)
+    }
+
+    fn segments() -> Vec<Segment> {
         let mut segments = vec![Segment::outside("embed")];
         for layer in 0..2 {
-            segments.extend(["a", "b", "c"].map(|name| Segment::in_layer(layer, name)));
+            segments.extend(["a", "b", "c"].map(|name| match name {
+                "a" => Segment::in_layer(layer, name),
+                name => Segment::in_layer(layer, name).summed(),
+            }));
         }
-        segments.push(Segment::outside("head"));
-        let layout = ChainLayout::new(segments).expect("a chain");
-        let partition = Partition::even(&layout, 1).expect("one stage");
+        segments.push(Segment::outside("head").summed());
+        segments
+    }
+
+    fn dealt_of(
+        layout: &ChainLayout,
+        policy: &str,
+        first_trainable: usize,
+    ) -> (Vec<Range<usize>>, Vec<PieceRun>) {
+        let partition = Partition::even(layout, 1).expect("one stage");
         let policy: Policy = policy.parse().expect("a policy");
-        let stages = policy.resolve(&layout, &partition).expect("it fits");
+        let stages = policy.resolve(layout, &partition).expect("it fits");
         assert_eq!(partition.range(StageId(0)), 0..8);
-        deal(
-            &stages[0],
-            |segment| layout.layer_of(segment),
-            first_trainable,
-        )
+        deal(&stages[0], layout, &Sums::of(layout), first_trainable)
     }
 
     #[test]
@@ -196,6 +224,28 @@ mod tests {
                 Recompute(4..7),
                 Recompute(7..8)
             ]
+        );
+    }
+
+    #[test]
+    fn no_piece_crosses_a_sum_and_the_loss_behind_one_is_a_piece() {
+        use PieceRun::{Recompute, Retain};
+        let layout = ChainLayout::new(segments()).expect("a chain");
+        let (pieces, _) = dealt_of(&layout, "retain", 0);
+        assert_eq!(pieces, [0..1, 1..3, 3..4, 4..6, 6..7, 7..8, 8..8]);
+        let (_, runs) = dealt_of(&layout, "recompute", 0);
+        let groups = [0..1, 1..3, 3..4, 4..6, 6..7, 7..8];
+        let expected: Vec<_> = groups
+            .into_iter()
+            .map(Recompute)
+            .chain([Retain(8)])
+            .collect();
+        assert_eq!(runs, expected);
+        let (_, runs) = dealt_of(&layout, "uniform:1", 0);
+        assert_eq!(
+            runs[1..3],
+            [Recompute(1..4), Recompute(4..7)],
+            "sums are repeated"
         );
     }
 

@@ -8,7 +8,9 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::flight::Skipped;
+use super::forward::SumPass;
 use super::piece::PieceOutput;
+use super::ranks::Ranks;
 use super::{Stage, StageError};
 use crate::ids::MicroBatchId;
 use crate::runtime::boundary::Signature;
@@ -50,8 +52,9 @@ impl<C: Chain> Stage<C> {
         size: u64,
         (skipped, pieces): (Skipped<C>, usize),
         target: &Option<C::Target>,
+        ranks: &mut dyn Ranks<C>,
     ) -> Result<Rebuilt<C>, StageError> {
-        let begin = Instant::now();
+        let mut begin = Instant::now();
         let before = self.meter.read();
         let Skipped {
             group,
@@ -59,7 +62,7 @@ impl<C: Chain> Stage<C> {
             output: expected,
         } = skipped;
         let until = group.end.min(group.start.saturating_add(pieces));
-        let segments = self.segments_of(&(group.start..until));
+        let mut unnoted = group.start;
         let mut tapes = Vec::with_capacity(until - group.start);
         let mut output = PieceOutput::Next(input);
         for piece in group.start..until {
@@ -72,6 +75,16 @@ impl<C: Chain> Stage<C> {
             }
             tapes.push((piece, tape));
             output = next;
+            if piece + 1 < until
+                && self.is_followed_by_sum(piece)
+                && let PieceOutput::Next(part) = output
+            {
+                // Inside a group that is replayed with its collectives.
+                self.note(micro_batch, unnoted..piece + 1, begin);
+                let pass = SumPass::Recompute(micro_batch);
+                output = PieceOutput::Next(self.summed(piece, pass, part, ranks)?.0);
+                (begin, unnoted) = (Instant::now(), piece + 1);
+            }
         }
         let rest = match output {
             PieceOutput::Next(input) if until < group.end => Some(Skipped {
@@ -98,14 +111,26 @@ impl<C: Chain> Stage<C> {
             self.sizes.insert((group.start, size), taken);
         }
         self.ledger.book(micro_batch, taken);
+        self.note(micro_batch, unnoted..until, begin);
+        Ok(Rebuilt { tapes, taken, rest })
+    }
+
+    /// These pieces were recomputed since `begin`.
+    fn note(&mut self, micro_batch: MicroBatchId, pieces: Range<usize>, begin: Instant) {
         self.rebuildings.push(Rebuilding {
             micro_batch,
-            segments,
+            segments: self.segments_of(&pieces),
             begin,
             end: Instant::now(),
             retained: self.ledger.current(),
         });
-        Ok(Rebuilt { tapes, taken, rest })
+    }
+
+    /// Whether ranks meet behind a piece.
+    pub(super) fn is_followed_by_sum(&self, piece: usize) -> bool {
+        let range = &self.pieces[piece].range;
+        let last = range.end.checked_sub(1).filter(|_| !range.is_empty());
+        last.is_some_and(|last| self.sums.behind(last).is_some())
     }
 
     /// What was recomputed since this was last asked.

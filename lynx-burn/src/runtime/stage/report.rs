@@ -1,6 +1,6 @@
 //! What a stage reports of a step.
 
-use crate::ids::{SegmentId, StageId};
+use crate::ids::{RankId, SegmentId, StageId};
 use crate::plan::sim::PerWindow;
 use crate::units::{Bytes, Nanos};
 
@@ -15,7 +15,8 @@ pub struct StageTimes {
     /// Recompute inside waits, by what they were for.
     pub hidden: PerWindow<Nanos>,
     /// Standing still: RECV while the message was on its way, BUBBLE while it was not sent yet, or
-    /// while a mailbox was full. Time in which recompute was hidden is counted here too.
+    /// while a mailbox was full; F1, F2, B1 and B2 while ranks summed, or waited for each other to.
+    /// Time in which recompute was hidden is counted here too.
     pub waiting: PerWindow<Nanos>,
 }
 
@@ -24,6 +25,8 @@ pub struct StageTimes {
 pub struct StageReport {
     /// Which stage.
     pub stage: StageId,
+    /// Which of its ranks.
+    pub rank: RankId,
     /// The most bytes of boundaries and tapes that were kept at one time.
     pub retained_peak: Bytes,
     /// Bytes kept now: zero between steps.

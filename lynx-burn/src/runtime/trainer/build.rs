@@ -7,8 +7,9 @@ use std::sync::Arc;
 use burn::optim::ModuleOptimizer;
 use burn::prelude::*;
 
+use super::ranks;
 use super::{BuildError, ScheduleSource, Split, Trainer, TrainerBuilder};
-use crate::ids::StageId;
+use crate::ids::{RankId, StageId};
 use crate::plan::layout::{ChainLayout, Segment};
 use crate::plan::partition::Partition;
 use crate::plan::policy::StagePolicy;
@@ -34,9 +35,9 @@ impl TrainerBuilder {
         model: C,
         optimizer: impl Into<ModuleOptimizer>,
     ) -> Result<Trainer<C>, BuildError> {
-        let layout = ChainLayout::new(model.segments())?;
+        let layout = self.layout(model.segments())?;
         let partition = self.partition(&layout)?;
-        let devices = self.stage_devices(partition.stages())?;
+        let devices = self.worker_devices(partition.stages())?;
         let pieces: Vec<C> = partition
             .ranges()
             .map(|range| model.clone().keep(range))
@@ -45,7 +46,7 @@ impl TrainerBuilder {
         drop(model);
         let pieces = pieces
             .into_iter()
-            .zip(&devices)
+            .zip(devices.iter().step_by(self.ranks))
             .map(|(piece, device)| piece.fork(&device.clone().autodiff()))
             .collect();
         self.assemble(layout, partition, devices, pieces, optimizer.into())
@@ -65,12 +66,12 @@ impl TrainerBuilder {
         optimizer: impl Into<ModuleOptimizer>,
         mut make: impl FnMut(Range<usize>, &Device) -> Result<C, E>,
     ) -> Result<Trainer<C>, E> {
-        let layout = ChainLayout::new(segments).map_err(BuildError::from)?;
+        let layout = self.layout(segments)?;
         let partition = self.partition(&layout)?;
-        let devices = self.stage_devices(partition.stages())?;
+        let devices = self.worker_devices(partition.stages())?;
         let pieces = partition
             .ranges()
-            .zip(&devices)
+            .zip(devices.iter().step_by(self.ranks))
             .map(|(range, device)| make(range, &device.clone().autodiff()))
             .collect::<Result<Vec<C>, E>>()?;
         Ok(self.assemble(layout, partition, devices, pieces, optimizer.into())?)
@@ -84,16 +85,32 @@ impl TrainerBuilder {
         }?)
     }
 
-    /// One device a stage, outside autodiff.
-    fn stage_devices(&self, stages: usize) -> Result<Vec<Device>, BuildError> {
-        let plain = |device: &Device| device.clone().inner();
+    /// The chain as these ranks see it.
+    fn layout(&self, segments: Vec<Segment>) -> Result<ChainLayout, BuildError> {
+        let layout = ChainLayout::new(segments)?;
+        match self.ranks {
+            0 => Err(BuildError::NoRanks),
+            1 => Ok(layout.without_collectives()),
+            _ => Ok(layout),
+        }
+    }
+
+    /// One device a worker, outside autodiff.
+    fn worker_devices(&self, stages: usize) -> Result<Vec<Device>, BuildError> {
+        let (ranks, plain) = (self.ranks, |device: &Device| device.clone().inner());
+        let workers = stages * ranks;
         match self.devices.as_slice() {
-            [] => Ok(vec![plain(&Device::default()); stages]),
-            [one] => Ok(vec![plain(one); stages]),
-            many if many.len() == stages => Ok(many.iter().map(plain).collect()),
+            [] => Ok(vec![plain(&Device::default()); workers]),
+            [one] => Ok(vec![plain(one); workers]),
+            many if many.len() == workers => Ok(many.iter().map(plain).collect()),
+            many if many.len() == stages => {
+                let each = many.iter().flat_map(|one| std::iter::repeat_n(one, ranks));
+                Ok(each.map(plain).collect())
+            }
             many => Err(BuildError::Devices {
                 devices: many.len(),
                 stages,
+                ranks,
             }),
         }
     }
@@ -133,37 +150,38 @@ impl TrainerBuilder {
         let tied = tie(&mut pieces)?;
         let first_trainable =
             first_trainable(&partition, &pieces).ok_or(BuildError::NothingTrainable)?;
+        let held = ranks::held(&pieces, tied, self.ranks)?;
+        let ranks = self.ranks;
         let positions: Vec<Arc<Position>> =
-            pieces.iter().map(|_| Arc::new(Position::new())).collect();
-        let stages = pieces
-            .into_iter()
-            .zip(policies)
-            .zip(devices)
-            .zip(ahead)
-            .enumerate()
-            .map(|(index, (((module, policy), device), ahead))| {
-                Stage::new(StageParts {
-                    id: StageId(index),
-                    device,
-                    module,
-                    policy,
-                    layer: |segment| layout.layer_of(segment),
-                    range: partition.range(StageId(index)),
-                    first_trainable,
-                    optimizer: optimizer.clone(),
-                    seed: self.seed,
-                    ahead,
-                    position: positions[index].clone(),
-                })
+            devices.iter().map(|_| Arc::new(Position::new())).collect();
+        let workers = ranks::cut(pieces, ranks, &devices);
+        let workers = workers.into_iter().zip(&devices).enumerate();
+        let workers = workers.map(|(worker, (module, device))| {
+            let stage = worker / ranks;
+            Stage::new(StageParts {
+                id: StageId(stage),
+                share: (RankId(worker % ranks), ranks),
+                layout: &layout,
+                device: device.clone(),
+                module,
+                policy: policies[stage].clone(),
+                range: partition.range(StageId(stage)),
+                first_trainable,
+                optimizer: optimizer.clone(),
+                seed: self.seed,
+                ahead: ahead[stage].clone(),
+                position: positions[worker].clone(),
             })
-            .collect();
+        });
+        let crew = Crew::start(workers.collect(), ranks, positions, self.stall_timeout)?;
         Ok(Trainer {
-            crew: Crew::start(stages, positions, self.stall_timeout)?,
+            groups: ranks::groups(&devices, ranks, self.collective_link, crew.stop_signal()),
+            crew,
             layout,
             partition,
             schedule: self.schedule,
             mailbox_capacity: self.mailbox_capacity,
-            tied,
+            held,
             clip_norm: self.clip_norm,
             non_finite: self.non_finite,
             observer: self.observer,

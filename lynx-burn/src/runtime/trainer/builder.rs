@@ -42,6 +42,8 @@ pub struct TrainerBuilder {
     pub(super) policy: Policy,
     pub(super) schedule: ScheduleSource,
     pub(super) devices: Vec<Device>,
+    pub(super) ranks: usize,
+    pub(super) collective_link: Option<LinkSpeed>,
     pub(super) mailbox_capacity: usize,
     pub(super) seed: u64,
     pub(super) clip_norm: Option<f64>,
@@ -61,6 +63,8 @@ impl Default for TrainerBuilder {
             policy: Policy::RetainAll,
             schedule: ScheduleSource::Kind(Kind::OneFOneB),
             devices: Vec::new(),
+            ranks: 1,
+            collective_link: None,
             mailbox_capacity: 1,
             seed: 0,
             clip_norm: None,
@@ -83,6 +87,7 @@ impl std::fmt::Debug for TrainerBuilder {
             .field("policy", &self.policy)
             .field("schedule", &self.schedule)
             .field("devices", &self.devices)
+            .field("ranks", &self.ranks)
             .finish_non_exhaustive()
     }
 }
@@ -129,7 +134,25 @@ impl TrainerBuilder {
         self
     }
 
-    /// One device for all stages, or one for each. Default: Burn's default device.
+    /// So many tensor-parallel ranks share each stage, every one with a thread and its slices of the
+    /// parameters ([`Chain::sharding`](crate::Chain::sharding)). Default: one.
+    #[must_use]
+    pub fn ranks(mut self, ranks: usize) -> Self {
+        self.ranks = ranks;
+        self
+    }
+
+    /// Gives the links between the ranks of a stage a bandwidth and a latency: a sum then takes the
+    /// time of an all-reduce as [`Link::all_reduce_time`](crate::plan::cluster::Link::all_reduce_time)
+    /// tells it. Default: none.
+    #[must_use]
+    pub fn collective_link(mut self, speed: LinkSpeed) -> Self {
+        self.collective_link = Some(speed);
+        self
+    }
+
+    /// One device for all stages, one for each, or one for each rank of each stage, stage by stage.
+    /// Default: Burn's default device.
     #[must_use]
     pub fn devices(mut self, devices: impl IntoIterator<Item = Device>) -> Self {
         self.devices = devices.into_iter().collect();

@@ -6,6 +6,7 @@ use crate::plan::partition::PartitionError;
 use crate::plan::policy::PolicyError;
 use crate::plan::schedule::ScheduleError;
 use crate::runtime::exec::error::StageFailure;
+use crate::runtime::shard::ShardingError;
 
 /// Decisions that do not fit the model.
 #[derive(Debug, thiserror::Error)]
@@ -22,14 +23,25 @@ pub enum BuildError {
     /// The given schedule is not sound.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
-    /// Neither one device nor one for each stage.
-    #[error("{devices} devices for {stages} stages: give one for all, or one for each")]
+    /// Neither one device nor one for each stage or each rank.
+    #[error(
+        "{devices} devices for {stages} stages of {ranks} ranks: give one for all, one for each \
+         stage, or one for each rank"
+    )]
     Devices {
         /// Devices given.
         devices: usize,
         /// Stages.
         stages: usize,
+        /// Ranks of a stage.
+        ranks: usize,
     },
+    /// Nobody to run a stage.
+    #[error("a stage needs at least one rank, got 0")]
+    NoRanks,
+    /// The parameters cannot be dealt to the ranks.
+    #[error(transparent)]
+    Sharding(#[from] ShardingError),
     /// A module in a recomputed segment that would not do the same again.
     #[error(
         "segment {segment} ({name}) is to be recomputed, but its module `{path}` ({kind}) would \

@@ -6,13 +6,16 @@
 
 mod build;
 mod builder;
+mod dispatch;
 mod error;
+mod held;
 mod overlap;
+mod ranks;
 mod report;
 mod save;
 mod update;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use burn::prelude::*;
@@ -22,22 +25,19 @@ pub use error::{BuildError, TrainError};
 pub use overlap::Overlap;
 pub use report::{BackwardReport, StepReport, UpdateReport};
 
-use super::boundary::{Boundary, Lower};
+use self::dispatch::{from_outside, losses, weigh};
+use self::held::Held;
 use super::chain::{Chain, Mode};
-use super::comm::ports;
+use super::comm::collective::Collective;
 use super::comm::speed::LinkSpeed;
 use super::exec::crew::Crew;
 use super::exec::error::Cause;
-use super::exec::observer::{Observer, RunStart};
-use super::exec::run::{Job, Outcome};
-use super::parcel::Parcel;
+use super::exec::observer::Observer;
 use super::stage::Stage;
-use crate::ids::{MicroBatchId, StageId};
+use crate::ids::MicroBatchId;
 use crate::plan::layout::ChainLayout;
 use crate::plan::partition::Partition;
-use crate::plan::schedule::{
-    InFlight, Kind, Rules, Schedule, ScheduleError, executable, forward_only, transfers, validate,
-};
+use crate::plan::schedule::{Kind, Schedule};
 
 /// One micro-batch of a step.
 ///
@@ -56,15 +56,18 @@ pub struct MicroBatch<C: Chain> {
     pub weight: usize,
 }
 
-/// A chain cut into stages, each with its thread, its parameters and its optimizer.
+/// A chain cut into stages, each with its thread, its parameters and its optimizer; of several ranks
+/// to a stage, each rank.
 pub struct Trainer<C: Chain> {
     crew: Crew<C>,
     layout: ChainLayout,
     partition: Partition,
     schedule: ScheduleSource,
     mailbox_capacity: usize,
-    /// Paths of parameters that several stages hold.
-    tied: BTreeSet<String>,
+    /// Who holds what.
+    held: Held,
+    /// Of every worker: its end of its stage's group of ranks, if there is one.
+    groups: Vec<Option<Box<dyn Collective>>>,
     clip_norm: Option<f64>,
     non_finite: NonFinite,
     observer: Option<Arc<dyn Observer>>,
@@ -104,6 +107,15 @@ impl<C: Chain> Trainer<C> {
         &self.partition
     }
 
+    /// How many ranks share each stage.
+    pub fn ranks(&self) -> usize {
+        self.held.ranks()
+    }
+
+    fn workers(&self) -> usize {
+        self.partition.stages() * self.held.ranks()
+    }
+
     /// Optimizer steps taken.
     pub fn steps(&self) -> u64 {
         self.step
@@ -111,7 +123,7 @@ impl<C: Chain> Trainer<C> {
 
     /// Paths of parameters that several stages hold and that are kept equal.
     pub fn tied_parameters(&self) -> impl Iterator<Item = &str> {
-        self.tied.iter().map(String::as_str)
+        self.held.tied().iter().map(String::as_str)
     }
 
     /// One optimizer step: [`backward`](Self::backward), then [`update`](Self::update).
@@ -168,12 +180,22 @@ impl<C: Chain> Trainer<C> {
     pub fn predict(&mut self, input: C::Boundary) -> Result<C::Boundary, TrainError> {
         let id = MicroBatchId(0);
         let inputs = BTreeMap::from([(id, from_outside(input))]);
-        let mut outcomes = self.dispatch(1, Mode::Evaluation, inputs, BTreeMap::new())?;
-        outcomes
-            .pop()
-            .and_then(|mut last| last.outputs.remove(&id))
-            .map(|parcel| parcel.boundary)
-            .ok_or(TrainError::Ended)
+        let outcomes = self.dispatch(1, Mode::Evaluation, inputs, BTreeMap::new())?;
+        let outputs = outcomes.into_iter();
+        let outputs = outputs.filter_map(|mut outcome| outcome.outputs.remove(&id));
+        let outputs: Vec<_> = outputs.map(|parcel| parcel.boundary).collect();
+        let mut outputs = Some(outputs);
+        let jobs = (0..self.workers())
+            .map(|_| {
+                let outputs = outputs.take();
+                move |stage: &mut Stage<C>| {
+                    let joined = outputs.map(|outputs| stage.module().join_outputs(outputs));
+                    Ok::<_, Cause>(joined.flatten())
+                }
+            })
+            .collect();
+        let joined = self.crew.run(jobs)?;
+        joined.into_iter().flatten().next().ok_or(TrainError::Ended)
     }
 
     /// The summed gradients since the last update, by parameter path.
@@ -183,10 +205,7 @@ impl<C: Chain> Trainer<C> {
     /// If the trainer is over.
     pub fn gradients(&mut self) -> Result<BTreeMap<String, TensorData>, TrainError> {
         let found = self.each(|stage| stage.gradients())?;
-        Ok(update::sum_by_path(found)
-            .into_iter()
-            .map(|(path, gradient)| (path, gradient.data()))
-            .collect())
+        Ok(self.held.unite_gradients(found))
     }
 
     /// The parameters, by path.
@@ -195,14 +214,11 @@ impl<C: Chain> Trainer<C> {
     ///
     /// If the trainer is over.
     pub fn parameters(&mut self) -> Result<BTreeMap<String, TensorData>, TrainError> {
-        Ok(self
-            .each(|stage| stage.parameters())?
-            .into_iter()
-            .flatten()
-            .collect())
+        let found = self.each(|stage| stage.parameters())?;
+        Ok(self.held.unite_values(found))
     }
 
-    /// A copy of each stage's part of the model.
+    /// A copy of each stage's part of the model; of several ranks, each rank's, rank by rank.
     ///
     /// # Errors
     ///
@@ -218,179 +234,5 @@ impl<C: Chain> Trainer<C> {
     /// If there is none that is sound.
     pub fn schedule_for(&mut self, micro_batches: usize) -> Result<Arc<Schedule>, TrainError> {
         self.schedule(micro_batches, true)
-    }
-
-    /// Runs a job that cannot fail on every stage.
-    fn each<R: Send + 'static>(
-        &mut self,
-        job: impl Fn(&mut Stage<C>) -> R + Clone + Send + 'static,
-    ) -> Result<Vec<R>, TrainError> {
-        let jobs = (0..self.partition.stages())
-            .map(|_| {
-                let job = job.clone();
-                move |stage: &mut Stage<C>| Ok::<R, Cause>(job(stage))
-            })
-            .collect();
-        Ok(self.crew.run(jobs)?)
-    }
-
-    /// Weighs the micro-batches and runs them; returns what each stage yields and each
-    /// micro-batch's share of the loss.
-    fn run(
-        &mut self,
-        micro_batches: Vec<MicroBatch<C>>,
-        mode: Mode,
-    ) -> Result<(Vec<Outcome<C>>, Vec<f64>), TrainError> {
-        let total: usize = micro_batches.iter().map(|batch| batch.weight).sum();
-        if total == 0 {
-            return Err(TrainError::NoWeight {
-                micro_batches: micro_batches.len(),
-            });
-        }
-        let count = micro_batches.len();
-        let mut inputs = BTreeMap::new();
-        let mut targets = BTreeMap::new();
-        let mut shares = Vec::with_capacity(count);
-        for (index, batch) in micro_batches.into_iter().enumerate() {
-            let share = batch.weight as f64 / total as f64;
-            shares.push(share);
-            inputs.insert(MicroBatchId(index), from_outside(batch.input));
-            targets.insert(
-                MicroBatchId(index),
-                (batch.target.map_tensors(&mut Lower), share),
-            );
-        }
-        let outcomes = self.dispatch(count, mode, inputs, targets)?;
-        Ok((outcomes, shares))
-    }
-
-    fn dispatch(
-        &mut self,
-        micro_batches: usize,
-        mode: Mode,
-        inputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>>,
-        targets: BTreeMap<MicroBatchId, (C::Target, f64)>,
-    ) -> Result<Vec<Outcome<C>>, TrainError> {
-        if self.crew.is_over() {
-            return Err(TrainError::Ended);
-        }
-        let schedule = self.schedule(micro_batches, mode == Mode::Training)?;
-        let stages = self.partition.stages();
-        let ports = ports::connect(
-            stages,
-            self.mailbox_capacity,
-            self.link,
-            self.crew.stop_signal(),
-        );
-        if let Some(observer) = &self.observer {
-            observer.run(&RunStart {
-                step: self.step,
-                mode,
-                stages,
-                micro_batches,
-            });
-        }
-        let mut inputs = Some(inputs);
-        let mut targets = Some(targets);
-        let jobs = ports
-            .into_iter()
-            .enumerate()
-            .map(|(index, ports)| {
-                let actions = schedule.stages[index].clone();
-                let job = Job {
-                    stage: StageId(index),
-                    step: self.step,
-                    mode,
-                    cool_down: overlap::cool_down(&self.schedule, stages, (index, &actions)),
-                    actions,
-                    ports,
-                    inputs: inputs.take().unwrap_or_default(),
-                    targets: if index + 1 == stages {
-                        targets.take().unwrap_or_default()
-                    } else {
-                        BTreeMap::new()
-                    },
-                    position: self.crew.position(index),
-                    observer: self.observer.clone(),
-                };
-                move |stage: &mut Stage<C>| job.run(stage)
-            })
-            .collect();
-        tracing::debug!(step = self.step, micro_batches, ?mode, "running a schedule");
-        Ok(self.crew.run(jobs)?)
-    }
-
-    fn schedule(
-        &mut self,
-        micro_batches: usize,
-        training: bool,
-    ) -> Result<Arc<Schedule>, TrainError> {
-        if let Some(known) = self.schedules.get(&(micro_batches, training)) {
-            return Ok(known.clone());
-        }
-        let stages = self.partition.stages();
-        let capacity = self.mailbox_capacity;
-        let made = match (&self.schedule, training) {
-            (ScheduleSource::Given(given), true) => {
-                if given.stages.len() != stages || given.micro_batches != micro_batches {
-                    return Err(TrainError::ScheduleSize {
-                        stages: given.stages.len(),
-                        micro_batches: given.micro_batches,
-                        wanted_stages: stages,
-                        wanted_micro_batches: micro_batches,
-                    });
-                }
-                given.clone()
-            }
-            (ScheduleSource::Kind(kind), true) => {
-                let complete = with_transfers(&kind.generate(stages, micro_batches)?, capacity)?;
-                validate(&complete, &kind.rules(capacity))?;
-                executable(&complete)?;
-                Arc::new(complete)
-            }
-            (_, false) => {
-                let complete = with_transfers(&forward_only(stages, micro_batches)?, capacity)?;
-                let rules = Rules {
-                    mailbox_capacity: capacity,
-                    in_flight: InFlight::Unlimited,
-                    backward: false,
-                };
-                validate(&complete, &rules)?;
-                Arc::new(complete)
-            }
-        };
-        self.schedules
-            .insert((micro_batches, training), made.clone());
-        Ok(made)
-    }
-}
-
-/// The losses that the last stage read, in micro-batch order.
-fn losses<C: Chain>(outcomes: &[Outcome<C>]) -> Vec<f64> {
-    outcomes
-        .last()
-        .map(|last| last.losses.values().copied().collect())
-        .unwrap_or_default()
-}
-
-fn weigh(losses: &[f64], shares: &[f64]) -> f64 {
-    losses
-        .iter()
-        .zip(shares)
-        .map(|(loss, share)| loss * share)
-        .sum()
-}
-
-/// A caller's boundary, wherever its tensors live.
-fn from_outside<B: Boundary>(boundary: B) -> Parcel<B> {
-    Parcel::from_outside(boundary.map_tensors(&mut Lower))
-}
-
-/// Adds transfers such that mailboxes of `capacity` suffice.
-fn with_transfers(compute: &Schedule, capacity: usize) -> Result<Schedule, ScheduleError> {
-    if capacity == 0 {
-        transfers::rendezvous(compute)
-    } else {
-        Ok(transfers::eager(compute))
     }
 }

@@ -13,7 +13,7 @@ impl<C: Chain> Trainer<C> {
     /// `about`: whatever the program needs to make this trainer again. Then removes the oldest beyond
     /// those to keep.
     ///
-    /// What is written does not depend on stages, schedule or policy. Gradients that have not been
+    /// What is written does not depend on stages, ranks, schedule or policy. Gradients that have not been
     /// [applied](Self::update) are not part of it.
     ///
     /// # Errors
@@ -24,13 +24,14 @@ impl<C: Chain> Trainer<C> {
         let draft = saves.begin(self.step)?;
         let about = serde_json::to_vec_pretty(about);
         draft.about(&about.map_err(SaveError::encode(saves.path()))?)?;
-        weights::write(&self.modules()?, &draft.weights())?;
+        let ranks = self.ranks();
+        weights::write(&self.modules()?, ranks, &draft.weights())?;
         let states = self
             .each(|stage| stage.states())?
             .into_iter()
             .collect::<Result<_, _>>()
             .map_err(SaveError::encode(&draft.states()))?;
-        states::write(states, &draft.states())?;
+        states::write(states, ranks, &draft.states())?;
         let save = draft.finish(self.step, seed.unwrap_or_default())?;
         tracing::debug!(path = %save.path().display(), "saved");
         saves.prune()?;
@@ -41,7 +42,8 @@ impl<C: Chain> Trainer<C> {
     /// would have followed it.
     ///
     /// On `flex` that step has the same bits, whatever stages, schedule and policy the trainer has,
-    /// except where a parameter is tied across stages (see [`Chain`]).
+    /// except where a parameter is tied across stages (see [`Chain`]) or the number of ranks is
+    /// another.
     ///
     /// # Errors
     ///
@@ -62,7 +64,7 @@ impl<C: Chain> Trainer<C> {
     }
 
     fn take(&mut self, save: &Save, training: bool) -> Result<(), LoadError> {
-        let forms = self.each(|stage| weights::forms(stage.module()))?;
+        let forms = self.each(|stage| stage.forms())?;
         let forms = forms.into_iter().flatten().collect();
         weights::compare(&save.checked(save.weights())?, &forms)?;
         if training {

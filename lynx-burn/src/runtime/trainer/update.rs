@@ -33,8 +33,8 @@ impl<C: Chain> Trainer<C> {
                 scale = Some(limit / norm);
             }
         }
-        let positions: Vec<_> = (0..self.partition.stages())
-            .map(|stage| self.crew.position(stage))
+        let positions: Vec<_> = (0..self.workers())
+            .map(|worker| self.crew.position(worker))
             .collect();
         let jobs = positions
             .into_iter()
@@ -74,19 +74,25 @@ impl<C: Chain> Trainer<C> {
         }
     }
 
-    /// Gives every stage that holds a tied parameter the sum of all their gradients, so that equal
-    /// optimizers make equal updates.
+    /// Gives every worker that holds the same piece of a parameter the sum of all their gradients, so
+    /// that equal optimizers make equal updates.
     fn tie_gradients(&mut self) -> Result<(), TrainError> {
-        if self.tied.is_empty() {
+        let paths = self.held.shared();
+        if paths.is_empty() {
             return Ok(());
         }
-        let paths: Vec<String> = self.tied.iter().cloned().collect();
-        let sums = sum_by_path(self.each(move |stage| stage.take_gradients(&paths))?);
-        let jobs = (0..self.partition.stages())
-            .map(|_| {
-                let sums = sums.clone();
+        let found = self.each(move |stage| stage.take_gradients(&paths))?;
+        let sums = self.held.sum(found);
+        let jobs = (0..self.workers())
+            .map(|worker| {
+                let own = sums
+                    .iter()
+                    .filter(|((path, rank), _)| self.held.piece(path.clone(), worker).1 == *rank);
+                let own: BTreeMap<String, Gradient> = own
+                    .map(|((path, _), gradient)| (path.clone(), gradient.clone()))
+                    .collect();
                 move |stage: &mut Stage<C>| {
-                    stage.put_gradients(sums);
+                    stage.put_gradients(own);
                     Ok::<(), Cause>(())
                 }
             })
@@ -98,27 +104,16 @@ impl<C: Chain> Trainer<C> {
     /// The norm over all parameters, each counted once.
     ///
     /// Squares are added in the order of the parameters' paths, so the norm does not depend on
-    /// the number of stages.
+    /// the number of stages. (With several ranks, a square is that of a slice.)
     fn gradient_norm(&mut self) -> Result<f64, TrainError> {
-        let squares: BTreeMap<String, f64> = self
-            .each(|stage| stage.square_sums())?
-            .into_iter()
-            .flatten()
+        let found = self.each(|stage| stage.square_sums())?;
+        let found = found.into_iter().enumerate().flat_map(|(worker, found)| {
+            let found = found.into_iter();
+            found.map(move |(path, square)| (worker, path, square))
+        });
+        let squares: BTreeMap<_, f64> = found
+            .map(|(worker, path, square)| (self.held.piece(path, worker), square))
             .collect();
         Ok(squares.values().sum::<f64>().sqrt())
     }
-}
-
-/// The stages' gradients by path; where several hold one, their sum from the first stage to the
-/// last.
-pub(super) fn sum_by_path(stages: Vec<BTreeMap<String, Gradient>>) -> BTreeMap<String, Gradient> {
-    let mut sums: BTreeMap<String, Gradient> = BTreeMap::new();
-    for (path, gradient) in stages.into_iter().flatten() {
-        let sum = match sums.remove(&path) {
-            Some(sum) => sum.plus(gradient),
-            None => gradient,
-        };
-        sums.insert(path, sum);
-    }
-    sums
 }

@@ -1,0 +1,53 @@
+//! One rank's end of the group of ranks that share a stage.
+//!
+//! Like a link, a group says what is on its way and until when, and waits for nothing by itself:
+//! who starts a sum can do something else until it is there. Ranks start the same sums in the same
+//! order; nothing else tells one sum from another.
+
+use std::time::Instant;
+
+use super::link::{Gone, Way};
+use crate::runtime::gradient::Gradient;
+
+/// Tensors of any rank: parts of sums, or sums.
+pub(crate) type Parts = Vec<Gradient>;
+
+/// Why there is no sum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CollectiveError {
+    /// Another rank is gone, or everybody was told to stop.
+    Gone,
+    /// The ranks have handed over tensors of different shapes.
+    Mismatch {
+        /// Of the first rank.
+        expected: Vec<Vec<usize>>,
+        /// Of this one or another.
+        found: Vec<Vec<usize>>,
+    },
+}
+
+impl From<Gone> for CollectiveError {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+/// Sums tensors over the ranks of a stage.
+pub(crate) trait Collective: Send {
+    /// Hands over this rank's parts. The sum before must have been taken.
+    fn start(&mut self, parts: Parts) -> Result<(), CollectiveError>;
+
+    /// The way of the sum, once all ranks have come; it may be taken when it has arrived.
+    fn poll(&mut self) -> Result<Option<Way>, CollectiveError>;
+
+    /// Blocks until there may be news, but not beyond `until`.
+    fn wait(&self, until: Option<Instant>) -> Result<(), CollectiveError>;
+
+    /// Takes the sums, which have arrived.
+    fn take(&mut self) -> Result<Parts, CollectiveError>;
+}
+
+/// Bytes of all tensors.
+pub(crate) fn bytes(parts: &Parts) -> u64 {
+    parts.iter().map(Gradient::bytes).sum()
+}
