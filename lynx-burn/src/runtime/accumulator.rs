@@ -25,16 +25,22 @@ pub(crate) struct Accumulator {
 impl Accumulator {
     /// For the modules listed with their first segment.
     pub(crate) fn new<'a, M: Module + 'a>(modules: impl Iterator<Item = (usize, &'a M)>) -> Self {
-        let mut first_use = HashMap::new();
+        let mut empty = Self::default();
+        empty.deal_again(modules);
+        empty
+    }
+
+    /// The same sums for modules that are cut in another way.
+    pub(crate) fn deal_again<'a, M: Module + 'a>(
+        &mut self,
+        modules: impl Iterator<Item = (usize, &'a M)>,
+    ) {
+        self.first_use.clear();
         for (segment, module) in modules {
             parameters::visit(module, |_, parameter| {
-                let first = first_use.entry(parameter.id()).or_insert(segment);
+                let first = self.first_use.entry(parameter.id()).or_insert(segment);
                 *first = segment.min(*first);
             });
-        }
-        Self {
-            first_use,
-            ..Self::default()
         }
     }
 

@@ -52,6 +52,20 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// The same devices joined by other links: the ranks of a stage by one, stages by the other.
+    /// Whoever waits for them has nothing else to do, so windows are whole.
+    #[must_use]
+    pub fn with_links(self, ranks: usize, collective: Link, pipeline: Link) -> Self {
+        Self {
+            name: format!("{}, other links", self.name),
+            intra_node: collective,
+            inter_node: pipeline,
+            devices_per_node: ranks.max(1),
+            contention: Contention::NONE,
+            ..self
+        }
+    }
+
     /// The link that carries the collectives of a tensor-parallel group of this many ranks: the
     /// slowest that any of them needs.
     ///

@@ -123,3 +123,20 @@ proptest! {
         prop_assert!(cluster.contention.capacity(Window::F1, Nanos(long)) <= Nanos(long));
     }
 }
+
+#[test]
+fn with_other_links_ranks_meet_on_one_and_stages_on_the_other() {
+    let cluster: Cluster = "cpu-2-core".parse().unwrap();
+    let link = |gb_s| Link {
+        gb_s,
+        ..cluster.intra_node
+    };
+    let joined = cluster.clone().with_links(2, link(3.0), link(5.0));
+    assert!(joined.validate().is_ok());
+    assert_eq!(joined.collective_link(2).gb_s, 3.0);
+    for (from, to) in [(0, 1), (1, 2), (2, 1)] {
+        assert_eq!(joined.pipeline_link(from, to, 2).gb_s, 5.0);
+    }
+    let alone = cluster.clone().with_links(1, link(3.0), link(5.0));
+    assert_eq!(alone.pipeline_link(0, 1, 1).gb_s, 5.0);
+}

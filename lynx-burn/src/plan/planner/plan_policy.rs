@@ -1,11 +1,13 @@
 //! From a plan to what the runtime obeys, and why that may fail.
 
-use std::num::NonZeroUsize;
+use std::ops::Range;
 
-use super::choice::{Replay, SegmentChoice, StagePlan};
+use super::choice::{Replay, SegmentChoice};
 use super::deal_error::DealError;
+use super::layer::is_fed;
 use super::plan::Plan;
-use crate::ids::StageId;
+use super::problem::StageProblem;
+use crate::ids::{SegmentId, StageId};
 use crate::plan::advance::Advance;
 use crate::plan::cluster::Window;
 use crate::plan::forecast::ForecastError;
@@ -86,40 +88,64 @@ pub enum PlanError {
 impl Plan {
     /// What the runtime recomputes. Segments outside layers are retained.
     ///
-    /// Stages that replay all their layers so many at once are said so, if all do alike; where
-    /// they differ, every layer is a group of its own.
+    /// What finds its input where the segment before it was recomputed is recomputed with that one;
+    /// what does not keeps its own. Layers that are replayed together are so here.
     pub fn policy(&self, layout: &ChainLayout) -> Result<Policy, PlanError> {
-        let recomputed = |choice: SegmentChoice| match choice.is_recomputed() {
-            true => Choice::Recompute,
-            false => Choice::Retain,
-        };
-        let by_hand = self.map_choices(layout, recomputed)?;
-        let outside = (0..layout.len()).any(|segment| layout.layer_of(segment).is_none());
-        match self.together() {
-            Some(count) if !outside => Ok(Policy::Uniform(count)),
-            _ => Ok(Policy::ByHand(by_hand)),
-        }
+        let stages = self.map_segments(layout, Choice::Retain, |at| {
+            let choice = at.choices[at.segment];
+            match (at.replay, choice.is_recomputed()) {
+                (Replay::Layers(_), _) if at.segment == 0 && at.begins_lot => Choice::Restart,
+                (Replay::Layers(_), _) => Choice::Replay,
+                (Replay::Segments, false) => Choice::Retain,
+                (Replay::Segments, true) => match at.segment.checked_sub(1) {
+                    Some(before)
+                        if !is_fed(at.problem, at.segment, (at.choices[before], choice)) =>
+                    {
+                        Choice::Restart
+                    }
+                    _ => Choice::Recompute,
+                },
+            }
+        })?;
+        Ok(Policy::ByHand(stages))
     }
 
-    /// What the runtime may recompute before its backward, for every segment of every stage.
+    /// What the runtime may recompute before its backward needs it, for every segment of every stage.
     ///
     /// Recompute in F1, F2, SEND or RECV is there before the backward anyway, so it may fill any
-    /// wait; recompute in a BUBBLE may in the cool-down, where its memory was counted. All other
-    /// recompute is on demand: so is that of B1 and B2, since there are no collectives to hide it.
+    /// wait; recompute in a BUBBLE may in the cool-down, where its memory was counted. What is to be
+    /// recomputed in B1 or B2 may be as soon as that collective has begun. All other recompute is on
+    /// demand.
     pub fn ahead(&self, layout: &ChainLayout) -> Result<Vec<Vec<Advance>>, PlanError> {
         use Window::{B1, B2, Bubble, F1, F2, Recv, Send};
-        self.map_choices(layout, |choice| match choice.window() {
-            Some(F1 | F2 | Send | Recv) => Advance::Always,
-            Some(Bubble) => Advance::CoolDown,
-            Some(B1 | B2) | None => Advance::Never,
+        self.map_segments(layout, Advance::Never, |at| {
+            let Some(window) = at.choices[at.segment].window() else {
+                return Advance::Never;
+            };
+            let split = at.problem.split;
+            // Of collectives by the segment before them: the middle and the end of a layer.
+            let own_middle = SegmentId(at.layer.start + split - 1);
+            let end = SegmentId(at.layer.end - 1);
+            match window {
+                F1 | F2 | Send | Recv => Advance::Always,
+                Bubble => Advance::CoolDown,
+                B1 if at.segment < split => Advance::Beside(own_middle),
+                B1 => match &at.after {
+                    Some(after) => Advance::Beside(SegmentId(after.start + split - 1)),
+                    // Only the head's collectives come before the last layer.
+                    None => Advance::Beside(end),
+                },
+                B2 => Advance::Beside(end),
+            }
         })
     }
 
-    /// What every segment's choice means; segments outside layers are retained.
-    fn map_choices<T>(
+    /// What every segment's choice means; `outside` for segments outside layers.
+    fn map_segments<T: Clone>(
         &self,
         layout: &ChainLayout,
-        meaning: impl Fn(SegmentChoice) -> T,
+        outside: T,
+        meaning: impl Fn(&At<'_>) -> T,
     ) -> Result<Vec<Vec<T>>, PlanError> {
         self.validate()?;
         if self.partition.segments() != layout.len() {
@@ -128,61 +154,77 @@ impl Plan {
                 layout: layout.len(),
             });
         }
-        let stages = self.stages.iter().enumerate();
-        let stages = stages.map(|(index, stage)| {
-            let choices = self.choices(layout, StageId(index), &stage.plan)?;
-            Ok(choices.into_iter().map(&meaning).collect())
+        let problems = self.problems()?;
+        let stages = self.stages.iter().zip(&problems).enumerate();
+        let stages = stages.map(|(index, (planned, problem))| {
+            let stage = StageId(index);
+            let range = self.partition.range(stage);
+            let layers = layers(layout, range.clone());
+            let given = planned.plan.layers();
+            if given != layers.len() {
+                return Err(PlanError::LayerCount {
+                    stage,
+                    layers: layers.len(),
+                    planned: given,
+                });
+            }
+            let mut meanings = vec![outside.clone(); range.len()];
+            let groups = planned.plan.groups.iter();
+            let lots = groups.flat_map(|group| (0..group.layers).map(move |at| (group, at)));
+            for (place, (group, at)) in lots.enumerate() {
+                let members = layout.layer_range(layers[place]);
+                let within = members.start >= range.start && members.end <= range.end;
+                if !within || members.len() != group.choices.len() {
+                    return Err(PlanError::SegmentCount {
+                        stage,
+                        layer: layers[place],
+                        segments: members.len(),
+                        planned: group.choices.len(),
+                    });
+                }
+                let after = layers.get(place + 1);
+                let begins_lot = match group.replay {
+                    Replay::Segments => true,
+                    Replay::Layers(together) => at.is_multiple_of(together.max(1)),
+                };
+                for segment in 0..members.len() {
+                    let at = At {
+                        problem,
+                        choices: &group.choices,
+                        replay: group.replay,
+                        begins_lot,
+                        segment,
+                        layer: members.clone(),
+                        after: after.map(|&after| layout.layer_range(after)),
+                    };
+                    meanings[members.start + segment - range.start] = meaning(&at);
+                }
+            }
+            Ok(meanings)
         });
         stages.collect()
     }
+}
 
-    /// How many layers all stages replay at once.
-    fn together(&self) -> Option<NonZeroUsize> {
-        let mut counts = self.stages.iter().map(|stage| match stage.plan.groups[..] {
-            [ref group] => match group.replay {
-                Replay::Layers(count) => Some(count),
-                Replay::Segments => None,
-            },
-            _ => None,
-        });
-        let first = counts.next()??;
-        let alike = counts.all(|count| count == Some(first));
-        alike.then(|| NonZeroUsize::new(first))?
-    }
+/// One segment of a stage's layer.
+struct At<'a> {
+    problem: &'a StageProblem,
+    /// Of the layer.
+    choices: &'a [SegmentChoice],
+    replay: Replay,
+    /// Whether the layer is the first of those that are replayed together.
+    begins_lot: bool,
+    /// In the layer.
+    segment: usize,
+    /// The layer's segments in the chain.
+    layer: Range<usize>,
+    /// Those of the stage's next layer.
+    after: Option<Range<usize>>,
+}
 
-    fn choices(
-        &self,
-        layout: &ChainLayout,
-        stage: StageId,
-        plan: &StagePlan,
-    ) -> Result<Vec<SegmentChoice>, PlanError> {
-        let range = self.partition.range(stage);
-        let mut layers: Vec<usize> = range.clone().filter_map(|s| layout.layer_of(s)).collect();
-        layers.dedup();
-        let planned = plan.layers();
-        if planned != layers.len() {
-            return Err(PlanError::LayerCount {
-                stage,
-                layers: layers.len(),
-                planned,
-            });
-        }
-        let mut choices = vec![SegmentChoice::Retain; range.len()];
-        for (&layer, group) in layers.iter().zip(plan.by_layer()) {
-            let members = layout.layer_range(layer);
-            let within = members.start >= range.start && members.end <= range.end;
-            if !within || members.len() != group.choices.len() {
-                return Err(PlanError::SegmentCount {
-                    stage,
-                    layer,
-                    segments: members.len(),
-                    planned: group.choices.len(),
-                });
-            }
-            for (segment, &choice) in members.zip(&group.choices) {
-                choices[segment - range.start] = choice;
-            }
-        }
-        Ok(choices)
-    }
+/// The layers of which a stage holds something.
+fn layers(layout: &ChainLayout, range: Range<usize>) -> Vec<usize> {
+    let mut layers: Vec<usize> = range.filter_map(|s| layout.layer_of(s)).collect();
+    layers.dedup();
+    layers
 }

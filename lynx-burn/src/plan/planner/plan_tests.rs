@@ -6,7 +6,7 @@ use crate::plan::layout::ChainLayout;
 use crate::plan::planner::LayerGroup;
 use crate::plan::planner::baselines::{RetainAll, Uniform};
 use crate::plan::planner::heu::Heu;
-use crate::plan::policy::{Choice, Policy};
+use crate::plan::policy::{Choice, Run};
 use crate::plan::profile::{Gpt, ModelProfile};
 
 fn gpt(cluster: &Cluster) -> ModelProfile {
@@ -79,7 +79,7 @@ fn the_runtime_recomputes_exactly_what_the_plan_does_not_retain() {
 #[test]
 fn what_may_be_recomputed_ahead_follows_from_the_window_of_each_choice() {
     use super::super::choice::SegmentChoice::{Exposed, InWindow, Retain};
-    use crate::plan::advance::Advance::{self, Always, CoolDown, Never};
+    use crate::plan::advance::Advance::{self, Always, Beside, CoolDown, Never};
     let cluster = cluster();
     let profile = gpt(&cluster);
     let layout = profile.layout().unwrap();
@@ -94,9 +94,14 @@ fn what_may_be_recomputed_ahead_follows_from_the_window_of_each_choice() {
         (InWindow(Window::Send), Always),
         (InWindow(Window::Recv), Always),
         (InWindow(Window::Bubble), CoolDown),
+        // Told below: they depend on where the segment is.
         (InWindow(Window::B1), Never),
         (InWindow(Window::B2), Never),
     ];
+    // The embedding, then layers of five segments: attention in three, then the MLP in two.
+    let middle_of = |layer: usize| Beside(crate::ids::SegmentId(1 + 5 * layer + 2));
+    let end_of = |layer: usize| Beside(crate::ids::SegmentId(1 + 5 * layer + 4));
+    let mut layer = 0;
     let mut told = choices.iter().cycle();
     let mut expected: Vec<Vec<Advance>> = Vec::new();
     for (index, stage) in plan.stages.iter_mut().enumerate() {
@@ -106,14 +111,22 @@ fn what_may_be_recomputed_ahead_follows_from_the_window_of_each_choice() {
         let mut inside = inside.filter(|(_, segment)| layout.layer_of(*segment).is_some());
         let layers = stage.plan.layers();
         stage.plan.groups.clear();
-        for _ in 0..layers {
+        for within in 0..layers {
             let mut own = Vec::new();
-            for _ in 0..segments {
+            for segment in 0..segments {
                 let (choice, advance) = *told.next().unwrap();
                 own.push(choice);
+                let advance = match choice {
+                    InWindow(Window::B2) => end_of(layer),
+                    InWindow(Window::B1) if segment < 3 => middle_of(layer),
+                    InWindow(Window::B1) if within + 1 == layers => end_of(layer),
+                    InWindow(Window::B1) => middle_of(layer + 1),
+                    _ => advance,
+                };
                 allowed[inside.next().unwrap().0] = advance;
             }
             stage.plan.groups.push(LayerGroup::new(1, own));
+            layer += 1;
         }
         expected.push(allowed);
     }
@@ -168,7 +181,7 @@ fn windows_that_are_switched_off_are_not_used_and_never_help() {
 }
 
 #[test]
-fn a_uniform_replay_is_told_to_the_runtime_by_layers() {
+fn layers_that_are_replayed_together_are_one_group_to_the_runtime() {
     let cluster = cluster();
     let profile = gpt(&cluster);
     let setup = Setup::new(&profile, &cluster, 4, 4);
@@ -179,7 +192,17 @@ fn a_uniform_replay_is_told_to_the_runtime_by_layers() {
     ));
     let planner = Uniform { together: Some(2) };
     let plan = Plan::new(&setup, &planner).unwrap();
-    // Embedding and head are retained, which "uniform" cannot say.
-    let policy = plan.policy(&profile.layout().unwrap()).unwrap();
-    assert!(matches!(policy, Policy::ByHand(_)));
+    let layout = profile.layout().unwrap();
+    let stages = plan.policy(&layout).unwrap();
+    let stages = stages.resolve(&layout, &plan.partition).unwrap();
+    let layers = plan.layers().unwrap();
+    for (index, (stage, layers)) in stages.iter().zip(layers).enumerate() {
+        let groups = stage.runs().iter().filter_map(|run| match run {
+            Run::Recompute(group) => Some(group.len()),
+            Run::Retain(_) => None,
+        });
+        let mut expected = vec![10; layers / 2];
+        expected.extend((layers % 2 == 1).then_some(5));
+        assert_eq!(groups.collect::<Vec<_>>(), expected, "stage {index}");
+    }
 }

@@ -1,22 +1,25 @@
 //! Ranks that are threads of one process: sums in the process's memory, for any backend.
 //!
-//! Every rank copies its parts into a buffer of the group that stays from sum to sum, and adds up
-//! all ranks' buffers itself, in order of rank: so all ranks get the same bits, whoever came first,
-//! and no tensor that one thread has made is freed by another, which would upset both threads'
-//! [books](crate::memory). Ranks cannot be more than one sum apart, so two sets of buffers are
-//! enough.
+//! Every rank leaves a copy of its parts, and adds up all ranks' copies itself, in order of rank: so
+//! all ranks get the same bits, whoever came first. A copy stays until its rank leaves the next but
+//! one in its place, so that no memory that one thread has taken is freed by another, which would
+//! upset both threads' [books](crate::memory). Ranks cannot be more than one sum apart, so two places
+//! are enough.
 //!
 //! Numbers are added in the wider of `f32` and their own type, and rounded once.
 
+use std::borrow::Cow;
+use std::ops::Add;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-use burn::tensor::{DType, TensorData};
+use burn::tensor::{DType, Element, TensorData};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, at, bounded, never, select_biased};
 
 use super::collective::{Collective, CollectiveError, Parts};
 use super::link::Way;
 use super::mailbox::StopSignal;
+use crate::runtime::gradient::Gradient;
 
 /// One rank's end.
 pub(crate) struct GroupMember {
@@ -136,21 +139,7 @@ impl Collective for GroupMember {
         {
             let buffer = &self.shared.buffers[turn][self.rank];
             let mut buffer = buffer.write().unwrap_or_else(PoisonError::into_inner);
-            buffer.truncate(parts.len());
-            for (index, part) in parts.iter().enumerate() {
-                let data = part.data();
-                match buffer.get_mut(index) {
-                    Some(kept) if kept.shape() == data.shape() && kept.dtype() == data.dtype() => {
-                        TensorData::with_bytes_mut([kept], |kept| {
-                            for kept in kept {
-                                kept.copy_from_slice(data.as_bytes());
-                            }
-                        });
-                    }
-                    Some(kept) => *kept = data,
-                    None => buffer.push(data),
-                }
-            }
+            *buffer = parts.iter().map(Gradient::data).collect();
         }
         self.pending = Some(parts);
         let ranks = self.shared.tell.len();
@@ -228,27 +217,27 @@ fn add(parts: &[&TensorData]) -> TensorData {
     }
 }
 
-fn fold<E: burn::tensor::Element + std::ops::AddAssign>(parts: &[&TensorData]) -> Vec<E> {
-    let numbers = |part: &TensorData| -> Vec<E> { part.iter::<E>().collect() };
-    let (first, others) = parts
-        .split_first()
-        .map_or((None, parts), |(f, o)| (Some(f), o));
-    let mut sum = match first.map(|first| first.as_slice::<E>().map(<[E]>::to_vec)) {
-        Some(Ok(sum)) => sum,
-        _ => first.map(|first| numbers(first)).unwrap_or_default(),
-    };
-    for other in others {
-        let copied;
-        let other = match other.as_slice::<E>() {
-            Ok(other) => other,
-            Err(_) => {
-                copied = numbers(other);
-                &copied
+fn fold<E: Element + Add<Output = E>>(parts: &[&TensorData]) -> Vec<E> {
+    // Borrowed where they can be.
+    let all: Vec<Cow<'_, [E]>> = parts
+        .iter()
+        .map(|part| match part.as_slice::<E>() {
+            Ok(numbers) => Cow::Borrowed(numbers),
+            Err(_) => Cow::Owned(part.iter::<E>().collect()),
+        })
+        .collect();
+    match &all[..] {
+        [] => Vec::new(),
+        [one] => one.to_vec(),
+        [one, two, others @ ..] => {
+            let pairs = one.iter().zip(two.iter());
+            let mut sum: Vec<E> = pairs.map(|(&a, &b)| a + b).collect();
+            for other in others {
+                for (sum, &part) in sum.iter_mut().zip(other.iter()) {
+                    *sum = *sum + part;
+                }
             }
-        };
-        for (sum, part) in sum.iter_mut().zip(other) {
-            *sum += *part;
+            sum
         }
     }
-    sum
 }

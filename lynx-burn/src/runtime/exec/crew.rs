@@ -66,11 +66,15 @@ impl<C: Chain> Crew<C> {
         stages: Vec<Stage<C>>,
         ranks: usize,
         positions: Vec<Arc<Position>>,
-        stall: Duration,
+        (stall, single_threaded): (Duration, bool),
     ) -> std::io::Result<Self> {
         let mut workers = Vec::with_capacity(stages.len());
         for (index, mut stage) in stages.into_iter().enumerate() {
             let (work, jobs) = unbounded::<Work<C>>();
+            let alone = match single_threaded {
+                true => Some(pool_of_one()?),
+                false => None,
+            };
             let thread = std::thread::Builder::new()
                 .name(match ranks {
                     1 => format!("lynx-stage-{index}"),
@@ -78,7 +82,14 @@ impl<C: Chain> Crew<C> {
                 })
                 .spawn(move || {
                     for job in jobs {
-                        job(&mut stage);
+                        match &alone {
+                            Some(pool) => pool.install(|| job(&mut stage)),
+                            None => job(&mut stage),
+                        }
+                    }
+                    // Where its tensors were made.
+                    if let Some(pool) = alone {
+                        pool.install(|| drop(stage));
                     }
                 })?;
             workers.push(Worker { work, thread });
@@ -263,6 +274,13 @@ impl<C: Chain> Drop for Crew<C> {
             let _ = worker.thread.join();
         }
     }
+}
+
+/// A pool of one thread: what runs in it finds a machine of one core, and shares no thread with
+/// anybody.
+fn pool_of_one() -> std::io::Result<rayon::ThreadPool> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    pool.map_err(std::io::Error::other)
 }
 
 /// What a caught panic said.

@@ -117,7 +117,9 @@ impl<C: Chain> Subject<C> {
 
     /// The context of a segment, noting that it is the one being run.
     pub(super) fn context(&self, pass: Pass, segment: usize) -> Context {
-        self.position.at(MICRO_BATCH, segment, pass);
+        // The loss, which comes behind the last segment, counts as a part of it.
+        let place = segment.min(self.layout.len().saturating_sub(1));
+        self.position.at(MICRO_BATCH, place, pass);
         let (rank, ranks) = self.share;
         Context::new(Mode::Training, 0, 0, MICRO_BATCH, SegmentId(segment)).on_rank(rank, ranks)
     }

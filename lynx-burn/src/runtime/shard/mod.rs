@@ -170,7 +170,12 @@ pub(crate) fn cut<C: Chain>(module: C, rank: RankId, ranks: usize) -> C {
                 Sharding::Whole => param,
                 split => param.map(|whole| {
                     let learns = whole.is_require_grad();
-                    slice(whole.detach(), split, self.share).set_require_grad(learns)
+                    match whole.is_autodiff() {
+                        true => slice(whole.inner(), split, self.share)
+                            .autodiff()
+                            .set_require_grad(learns),
+                        false => slice(whole, split, self.share),
+                    }
                 }),
             }
         }

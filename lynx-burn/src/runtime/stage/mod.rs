@@ -143,6 +143,20 @@ impl<C: Chain> Stage<C> {
         }
     }
 
+    /// Obeys another policy from here on; nothing may be in flight.
+    pub(crate) fn obey(&mut self, policy: &StagePolicy, ahead: Ahead, layout: &ChainLayout) {
+        let (ranges, runs) = piece::deal(policy, layout, &self.sums, self.first_trainable);
+        let pieces = ranges.into_iter();
+        self.pieces = pieces.map(|range| Piece::of(&self.module, range)).collect();
+        self.runs = runs;
+        self.ahead = ahead;
+        self.sizes.clear();
+        self.forward_growth = (0, 0);
+        let pieces = self.pieces.iter();
+        let modules = pieces.map(|piece| (piece.range.start, &piece.resting));
+        self.accumulator.deal_again(modules);
+    }
+
     pub(crate) fn module(&self) -> &C {
         &self.module
     }
@@ -185,7 +199,9 @@ impl<C: Chain> Stage<C> {
         micro_batch: MicroBatchId,
         segment: usize,
     ) -> Context {
-        self.position.at(micro_batch, segment, pass);
+        // The loss, which comes behind the last segment, counts as a part of it.
+        let place = segment.min(self.sums.segments().saturating_sub(1));
+        self.position.at(micro_batch, place, pass);
         let (rank, ranks) = self.share;
         Context::new(mode, self.seed, self.step, micro_batch, SegmentId(segment))
             .on_rank(rank, ranks)

@@ -74,6 +74,11 @@ impl Sums {
         )
     }
 
+    /// Segments of the chain.
+    pub(crate) fn segments(&self) -> usize {
+        self.0.len()
+    }
+
     /// The windows behind a segment, if there is a collective.
     pub(crate) fn behind(&self, segment: usize) -> Option<(Window, Window)> {
         self.0.get(segment).copied().flatten()

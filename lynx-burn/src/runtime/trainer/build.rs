@@ -7,6 +7,7 @@ use std::sync::Arc;
 use burn::optim::ModuleOptimizer;
 use burn::prelude::*;
 
+use super::overlap::Told;
 use super::ranks;
 use super::{BuildError, ScheduleSource, Split, Trainer, TrainerBuilder};
 use crate::ids::{RankId, StageId};
@@ -138,7 +139,12 @@ impl TrainerBuilder {
             executable(schedule)?;
         }
         let policies = self.policy.resolve(&layout, &partition)?;
-        let ahead = self.stages_ahead(&partition)?;
+        let told = Told {
+            overlap: self.overlap,
+            ahead: self.ahead,
+            budgets: self.memory_budgets,
+        };
+        let ahead = told.by_stage(&partition)?;
         let mut pieces: Vec<C> = pieces
             .into_iter()
             // Creates what was not, on the stage's device, and leaves autodiff's graph clean.
@@ -173,12 +179,14 @@ impl TrainerBuilder {
                 position: positions[worker].clone(),
             })
         });
-        let crew = Crew::start(workers.collect(), ranks, positions, self.stall_timeout)?;
+        let how = (self.stall_timeout, self.single_threaded);
+        let crew = Crew::start(workers.collect(), ranks, positions, how)?;
         Ok(Trainer {
             groups: ranks::groups(&devices, ranks, self.collective_link, crew.stop_signal()),
             crew,
             layout,
             partition,
+            told,
             schedule: self.schedule,
             mailbox_capacity: self.mailbox_capacity,
             held,
@@ -195,7 +203,7 @@ impl TrainerBuilder {
 
 /// Fails if a recomputed segment holds a module that draws from Burn's generator or counts its
 /// forwards.
-fn refuse_unrepeatable<C: Chain>(
+pub(super) fn refuse_unrepeatable<C: Chain>(
     layout: &ChainLayout,
     policy: &StagePolicy,
     piece: &C,

@@ -49,11 +49,13 @@ pub struct TrainerBuilder {
     pub(super) clip_norm: Option<f64>,
     pub(super) non_finite: NonFinite,
     pub(super) stall_timeout: Duration,
+    pub(super) single_threaded: bool,
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) link: Option<LinkSpeed>,
     pub(super) overlap: Overlap,
     pub(super) ahead: Option<Vec<Vec<Advance>>>,
-    pub(super) memory_budget: Option<Bytes>,
+    /// One for all stages, or one for each.
+    pub(super) memory_budgets: Vec<Bytes>,
 }
 
 impl Default for TrainerBuilder {
@@ -71,11 +73,12 @@ impl Default for TrainerBuilder {
             non_finite: NonFinite::default(),
             // Compiling kernels for a first step can take minutes.
             stall_timeout: Duration::from_secs(600),
+            single_threaded: false,
             observer: None,
             link: None,
             overlap: Overlap::default(),
             ahead: None,
-            memory_budget: None,
+            memory_budgets: Vec::new(),
         }
     }
 }
@@ -201,8 +204,14 @@ impl TrainerBuilder {
     /// cannot be read (see [`StageReport::tapes_measured`](crate::StageReport::tapes_measured)),
     /// nothing is recomputed early under a budget.
     #[must_use]
-    pub fn memory_budget(mut self, retained: Bytes) -> Self {
-        self.memory_budget = Some(retained);
+    pub fn memory_budget(self, retained: Bytes) -> Self {
+        self.memory_budgets([retained])
+    }
+
+    /// The same with a limit for each stage, or one for all of them.
+    #[must_use]
+    pub fn memory_budgets(mut self, retained: impl IntoIterator<Item = Bytes>) -> Self {
+        self.memory_budgets = retained.into_iter().collect();
         self
     }
 
@@ -232,6 +241,17 @@ impl TrainerBuilder {
     #[must_use]
     pub fn stall_timeout(mut self, time: Duration) -> Self {
         self.stall_timeout = time;
+        self
+    }
+
+    /// Every stage, and every rank of one, computes on its own thread alone, however many cores there
+    /// are. Default: all of them share Rayon's threads.
+    ///
+    /// On a CPU with a core for each, this keeps stages and ranks out of each other's way; what a
+    /// stage takes is then what it takes alone.
+    #[must_use]
+    pub fn single_threaded(mut self, single: bool) -> Self {
+        self.single_threaded = single;
         self
     }
 

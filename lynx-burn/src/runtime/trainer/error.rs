@@ -72,6 +72,14 @@ pub enum BuildError {
     /// A threshold that is not a positive number.
     #[error("gradients cannot be clipped to a norm of {0}")]
     ClipNorm(f64),
+    /// Neither one budget nor one for each stage.
+    #[error("{given} memory budgets for {stages} stages: give one for all, or one for each")]
+    Budgets {
+        /// Budgets given.
+        given: usize,
+        /// Stages.
+        stages: usize,
+    },
     /// Planned overlap without a plan.
     #[error("planned overlap needs to be told what may be recomputed ahead")]
     NothingPlanned,
@@ -101,6 +109,17 @@ pub enum BuildError {
     /// The system gave no thread.
     #[error("cannot start a thread for a stage: {0}")]
     Thread(#[from] std::io::Error),
+}
+
+/// Decisions that a trainer at work cannot change to. It goes on as before.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplanError {
+    /// They do not fit the model.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The trainer is over.
+    #[error(transparent)]
+    Train(#[from] TrainError),
 }
 
 /// A step that did not happen.

@@ -11,22 +11,25 @@ mod error;
 mod held;
 mod overlap;
 mod ranks;
+mod replan;
 mod report;
 mod save;
 mod update;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 use burn::prelude::*;
 
 pub use builder::{NonFinite, Split, TrainerBuilder};
-pub use error::{BuildError, TrainError};
+pub use error::{BuildError, ReplanError, TrainError};
 pub use overlap::Overlap;
 pub use report::{BackwardReport, StepReport, UpdateReport};
 
 use self::dispatch::{from_outside, losses, weigh};
 use self::held::Held;
+use self::overlap::Told;
 use super::chain::{Chain, Mode};
 use super::comm::collective::Collective;
 use super::comm::speed::LinkSpeed;
@@ -38,6 +41,7 @@ use crate::ids::MicroBatchId;
 use crate::plan::layout::ChainLayout;
 use crate::plan::partition::Partition;
 use crate::plan::schedule::{Kind, Schedule};
+use crate::units::Nanos;
 
 /// One micro-batch of a step.
 ///
@@ -62,6 +66,7 @@ pub struct Trainer<C: Chain> {
     crew: Crew<C>,
     layout: ChainLayout,
     partition: Partition,
+    told: Told,
     schedule: ScheduleSource,
     mailbox_capacity: usize,
     /// Who holds what.
@@ -151,13 +156,16 @@ impl<C: Chain> Trainer<C> {
         &mut self,
         micro_batches: Vec<MicroBatch<C>>,
     ) -> Result<BackwardReport, TrainError> {
+        let begin = Instant::now();
         let (outcomes, shares) = self.run(micro_batches, Mode::Training)?;
+        let time = Nanos::from(begin.elapsed());
         let losses = losses(&outcomes);
         let loss = weigh(&losses, &shares);
         self.loss_is_finite &= losses.iter().all(|loss| loss.is_finite());
         Ok(BackwardReport {
             loss,
             losses,
+            time,
             stages: outcomes.into_iter().map(|outcome| outcome.report).collect(),
         })
     }

@@ -1,10 +1,12 @@
 //! What stages recompute while they wait, from decisions to what each of them obeys.
 
-use super::{BuildError, ScheduleSource, TrainerBuilder};
+use super::{BuildError, ScheduleSource};
 use crate::ids::StageId;
+use crate::plan::advance::Advance;
 use crate::plan::partition::Partition;
 use crate::plan::schedule::{Action, Kind};
 use crate::runtime::stage::Ahead;
+use crate::units::Bytes;
 
 /// What a stage recomputes while it waits for a neighbour.
 ///
@@ -14,19 +16,40 @@ pub enum Overlap {
     /// Nothing: all recompute is on demand.
     #[default]
     Never,
-    /// What [`TrainerBuilder::ahead`] allows.
+    /// What [`TrainerBuilder::ahead`](super::TrainerBuilder::ahead) allows.
     Planned,
-    /// Whatever the next backward will need, within [`TrainerBuilder::memory_budget`].
+    /// Whatever the next backward will need, within
+    /// [`TrainerBuilder::memory_budget`](super::TrainerBuilder::memory_budget).
     Opportunistic,
 }
 
-impl TrainerBuilder {
+/// What is to be recomputed while stages wait, as told.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    pub(super) overlap: Overlap,
+    pub(super) ahead: Option<Vec<Vec<Advance>>>,
+    /// One for all stages, or one for each.
+    pub(super) budgets: Vec<Bytes>,
+}
+
+impl Told {
     /// What each stage may recompute while it waits.
-    pub(super) fn stages_ahead(&self, partition: &Partition) -> Result<Vec<Ahead>, BuildError> {
+    pub(super) fn by_stage(&self, partition: &Partition) -> Result<Vec<Ahead>, BuildError> {
         let stages = partition.stages();
         match self.overlap {
             Overlap::Never => Ok(vec![Ahead::Never; stages]),
-            Overlap::Opportunistic => Ok(vec![Ahead::Opportunistic(self.memory_budget); stages]),
+            Overlap::Opportunistic => match self.budgets[..] {
+                [] => Ok(vec![Ahead::Opportunistic(None); stages]),
+                [one] => Ok(vec![Ahead::Opportunistic(Some(one)); stages]),
+                ref each if each.len() == stages => {
+                    let each = each.iter().copied();
+                    Ok(each.map(|one| Ahead::Opportunistic(Some(one))).collect())
+                }
+                ref other => Err(BuildError::Budgets {
+                    given: other.len(),
+                    stages,
+                }),
+            },
             Overlap::Planned => {
                 let allowed = self.ahead.as_ref().ok_or(BuildError::NothingPlanned)?;
                 if allowed.len() != stages {

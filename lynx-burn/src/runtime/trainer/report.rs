@@ -10,7 +10,9 @@ pub struct BackwardReport {
     pub loss: f64,
     /// Each micro-batch's mean loss.
     pub losses: Vec<f64>,
-    /// Each stage's memory and recomputation.
+    /// How long all of it took.
+    pub time: Nanos,
+    /// Each stage's memory and recomputation; of several ranks, each rank's.
     pub stages: Vec<StageReport>,
 }
 
