@@ -12,6 +12,7 @@
 //! [`report`] shows it to a person.
 #![warn(missing_docs)]
 
+pub mod bench;
 pub mod chain;
 pub mod check;
 pub mod cli;

@@ -3,6 +3,7 @@
 //! Every option of `gpt train` has a default, so `cargo run --release` trains. Wrong values are one
 //! line on standard error, not a page of usage.
 
+mod bench;
 mod complete;
 mod eval;
 mod generate;
@@ -18,6 +19,7 @@ use std::ffi::OsString;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub use bench::BenchArgs;
 pub use complete::{CompletionsArgs, completions};
 pub use eval::EvalArgs;
 pub use generate::GenerateArgs;
@@ -66,6 +68,8 @@ enum Command {
     /// Tell how long a plan's step takes, and draw it.
     #[command(allow_negative_numbers = true, args_override_self = true)]
     Simulate(Box<SimulateArgs>),
+    /// Compare all ways to recompute in real steps, over emulated links.
+    Bench(Box<BenchArgs>),
     /// Write a script that completes this program's options in a shell.
     Completions(CompletionsArgs),
 }
@@ -83,6 +87,8 @@ pub enum Task {
     Plan(Box<PlanArgs>),
     /// To simulate.
     Simulate(Box<SimulateArgs>),
+    /// To compare.
+    Bench(Box<BenchArgs>),
     /// To write completions.
     Completions(CompletionsArgs),
 }
@@ -110,6 +116,7 @@ impl Cli {
             Some(Command::Eval(args)) => Task::Eval(args),
             Some(Command::Plan(args)) => Task::Plan(args),
             Some(Command::Simulate(args)) => Task::Simulate(args),
+            Some(Command::Bench(args)) => Task::Bench(args),
             Some(Command::Completions(args)) => Task::Completions(args),
             None => Task::Train(Box::new(TrainArgs { given, ..cli.train })),
         })
