@@ -6,5 +6,6 @@
 //! *ratios within a round*, with their range.
 
 pub mod evaluation;
+pub mod links;
 pub mod machine;
 pub mod rounds;

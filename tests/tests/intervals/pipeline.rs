@@ -66,6 +66,40 @@ fn recompute_runs_while_messages_are_on_their_way_as_their_senders_tell() {
         for (report, run, timeline) in steps {
             hold(&report, &run, &timeline);
             behind += behind_messages(&run);
+            eprintln!(
+                "{:?}",
+                report.stages.iter().map(|s| s.times).collect::<Vec<_>>()
+            );
+            let z = run.actions.iter().map(|a| a.begin).min().unwrap();
+            for a in &run.actions {
+                eprintln!(
+                    "DBG {:?} {} {:?} {:?}",
+                    a.stage,
+                    a.action,
+                    a.begin - z,
+                    a.end - z
+                );
+            }
+            for a in &run.recomputes {
+                eprintln!(
+                    "DBG R {:?} {:?} {:?} {:?} {:?} {:?}",
+                    a.stage,
+                    a.micro_batch,
+                    a.segments,
+                    a.window,
+                    a.begin - z,
+                    a.end - z
+                );
+            }
+            for a in &run.messages {
+                eprintln!(
+                    "DBG M {:?} {:?} {:?} {:?}",
+                    a.from,
+                    a.micro_batch,
+                    a.begin - z,
+                    a.arrive - z
+                );
+            }
         }
         assert!(behind > Duration::ZERO);
     });

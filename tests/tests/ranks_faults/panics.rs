@@ -1,13 +1,16 @@
 //! A rank that panics or stands still, wherever it does (case 21).
 
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lynx_burn::ids::{MicroBatchId, SegmentId};
 use lynx_burn::{Cause, Pass};
 use lynx_tests::shares::Trouble;
 
 use super::{BOUND, alone, assert_named, batches, failure, rank_threads, trainer, troubled};
+
+/// How long a rank may stand still where one does.
+const STALL: Duration = Duration::from_millis(500);
 
 /// Stages, the troubled segment, and its stage: in front of a sum and behind one.
 const PLACES: [(usize, usize, usize); 5] = [(1, 0, 0), (1, 5, 0), (2, 1, 0), (2, 4, 1), (2, 7, 1)];
@@ -17,7 +20,7 @@ fn panics(trouble: &Trouble, policies: &[&str], pass: Pass, says: &str) {
         for (stages, segment, stage) in PLACES {
             for rank in [0, 1] {
                 let spec = troubled(segment, Some(rank), trouble.clone());
-                let found = failure(trainer(&spec, stages, policy), &spec);
+                let found = failure(&spec, stages, policy);
                 assert_named(&found, stage, Some(rank));
                 assert_eq!(found.place.pass, Some(pass), "{policy}: {found}");
                 assert_eq!(found.place.micro_batch, Some(MicroBatchId(1)), "{found}");
@@ -79,7 +82,7 @@ fn the_rank_that_stalls_is_named_and_not_the_one_that_waits_for_it() {
                 let (gate, receiver) = mpsc::channel::<()>();
                 let stall = Trouble::Stall(Arc::new(Mutex::new(receiver)));
                 let spec = troubled(segment, Some(rank), stall);
-                let mut trainer = trainer(&spec, stages, "retain");
+                let mut trainer = trainer(&spec, stages, "retain", STALL);
                 let begin = Instant::now();
                 let error = trainer.step(0.1, batches(&spec, 3)).expect_err("it stalls");
                 assert!(begin.elapsed() < BOUND, "{:?}", begin.elapsed());

@@ -4,7 +4,7 @@ use lynx_burn::ids::SegmentId;
 use lynx_burn::{Cause, StageError};
 use lynx_tests::shares::Trouble;
 
-use super::{alone, assert_named, failure, rank_threads, trainer, troubled};
+use super::{alone, assert_named, failure, rank_threads, troubled};
 
 /// Retained, recomputed in groups that sums cut, and recomputed together with sums.
 const POLICIES: [&str; 3] = ["retain", "recompute", "uniform:1"];
@@ -17,7 +17,7 @@ fn a_segment_that_announces_a_sum_and_hands_on_no_part_is_named() {
                 // By one rank alone: the other waits for it at the sum.
                 for rank in [None, Some(0), Some(1)] {
                     let spec = troubled(segment, rank, Trouble::NothingSummed);
-                    let found = failure(trainer(&spec, stages, policy), &spec);
+                    let found = failure(&spec, stages, policy);
                     assert_named(&found, stage, rank);
                     let segment = SegmentId(segment);
                     assert!(
@@ -40,7 +40,7 @@ fn a_segment_that_hands_on_a_part_unannounced_is_named() {
             for (stages, segment, stage) in [(1, 2, 0), (2, 0, 0), (2, 6, 1)] {
                 for rank in [None, Some(1)] {
                     let spec = troubled(segment, rank, Trouble::Unannounced);
-                    let found = failure(trainer(&spec, stages, policy), &spec);
+                    let found = failure(&spec, stages, policy);
                     assert_named(&found, stage, rank);
                     let segment = SegmentId(segment);
                     assert!(
@@ -61,7 +61,7 @@ fn ranks_that_hand_over_different_shapes_are_told_both() {
             for (stages, segment, stage) in [(1, 7, 0), (2, 3, 0), (2, 5, 1)] {
                 for rank in [0, 1] {
                     let spec = troubled(segment, Some(rank), Trouble::RowLess);
-                    let found = failure(trainer(&spec, stages, policy), &spec);
+                    let found = failure(&spec, stages, policy);
                     // All ranks see that they differ; none knows who is right.
                     assert_named(&found, stage, None);
                     let Cause::Stage(StageError::SumsDiffer {
