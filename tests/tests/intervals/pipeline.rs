@@ -46,7 +46,7 @@ fn over_a_slow_link_recompute_is_hidden_and_lies_inside_the_waits_of_its_stage()
                     assert_eq!(stage.times.waiting.send, Nanos(0));
                 }
                 let picture = lynx_burn::plan::sim::svg::draw(&timeline, &Default::default());
-                assert!(picture.contains("recompute of"), "{kind}");
+                assert!(picture.contains("hidden recompute, beside"), "{kind}");
                 let trace = lynx_burn::plan::sim::trace::to_string(&timeline);
                 assert!(trace.contains("hidden recompute"), "{kind}");
             }
@@ -54,52 +54,19 @@ fn over_a_slow_link_recompute_is_hidden_and_lies_inside_the_waits_of_its_stage()
     });
 }
 
-/// In the backwards of GPipe the wire is the bottleneck: when a stage has done one, the next gradient
-/// is under way already.
+/// In the backwards of GPipe the wire is the bottleneck: with room for all gradients on it, the next one
+/// is under way when a stage has done one.
 #[test]
 fn recompute_runs_while_messages_are_on_their_way_as_their_senders_tell() {
     alone(|| {
         // 33 ms a gradient, 100 ms a boundary.
         let slow = "2MB/s,100us".parse().expect("a speed");
-        let steps = run(builder(Kind::GPipe, Overlap::Opportunistic).link(slow));
+        let builder = builder(Kind::GPipe, Overlap::Opportunistic).mailbox_capacity(4);
+        let steps = run(builder.link(slow));
         let mut behind = Duration::ZERO;
         for (report, run, timeline) in steps {
             hold(&report, &run, &timeline);
             behind += behind_messages(&run);
-            eprintln!(
-                "{:?}",
-                report.stages.iter().map(|s| s.times).collect::<Vec<_>>()
-            );
-            let z = run.actions.iter().map(|a| a.begin).min().unwrap();
-            for a in &run.actions {
-                eprintln!(
-                    "DBG {:?} {} {:?} {:?}",
-                    a.stage,
-                    a.action,
-                    a.begin - z,
-                    a.end - z
-                );
-            }
-            for a in &run.recomputes {
-                eprintln!(
-                    "DBG R {:?} {:?} {:?} {:?} {:?} {:?}",
-                    a.stage,
-                    a.micro_batch,
-                    a.segments,
-                    a.window,
-                    a.begin - z,
-                    a.end - z
-                );
-            }
-            for a in &run.messages {
-                eprintln!(
-                    "DBG M {:?} {:?} {:?} {:?}",
-                    a.from,
-                    a.micro_batch,
-                    a.begin - z,
-                    a.arrive - z
-                );
-            }
         }
         assert!(behind > Duration::ZERO);
     });
