@@ -7,5 +7,8 @@
 
 pub mod evaluation;
 pub mod links;
-pub mod machine;
+pub mod machine {
+    //! On what machine a figure was measured.
+    pub use gpt_example::bench::Machine;
+}
 pub mod rounds;

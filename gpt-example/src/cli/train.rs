@@ -1,18 +1,21 @@
 //! Options of `gpt train`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
 use lynx_burn::LinkSpeed;
 use lynx_burn::plan::policy::Policy;
 use lynx_burn::plan::schedule::Kind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::saving::SavingArgs;
 use super::values::count;
+use crate::config::Modules;
 use crate::device::DeviceName;
 
 /// All options of a training run.
-#[derive(Clone, Debug, Args, Serialize)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct TrainArgs {
     /// Sizes of the model.
     #[command(flatten)]
@@ -26,10 +29,18 @@ pub struct TrainArgs {
     /// What it learns from and what is written.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// How it can be gone on with.
+    #[command(flatten)]
+    pub saving: SavingArgs,
+    /// The options that were written out, by their names here; a run that goes on takes the others
+    /// from its save.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub given: BTreeSet<String>,
 }
 
 /// Sizes of the model.
-#[derive(Clone, Debug, Args, Serialize)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
     /// Transformer layers
@@ -47,10 +58,13 @@ pub struct ModelArgs {
     /// Probability of dropping an activation in training
     #[arg(long, value_name = "P", default_value_t = 0.05)]
     pub dropout: f64,
+    /// Whose modules compute what is not a matrix product
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Modules::Lynx)]
+    pub modules: Modules,
 }
 
 /// How the model is cut and what is recomputed.
-#[derive(Clone, Debug, Args, Serialize)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Pipeline")]
 pub struct PipelineArgs {
     /// Obey a plan made by `gpt plan`: its stages, schedule, micro-batches and policy
@@ -91,7 +105,7 @@ pub struct PipelineArgs {
 }
 
 /// How the model learns.
-#[derive(Clone, Debug, Args, Serialize)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Training")]
 pub struct TrainingArgs {
     /// Optimizer steps
@@ -124,7 +138,7 @@ pub struct TrainingArgs {
 }
 
 /// What the model learns from and what is written.
-#[derive(Clone, Debug, Args, Serialize)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Data and output")]
 pub struct OutputArgs {
     /// Text to learn: a file, or a folder with .txt, .md and .rs files [default: Cicero]

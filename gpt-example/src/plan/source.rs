@@ -129,7 +129,7 @@ fn measured_gpt(args: &PlanArgs) -> Result<Measured, PlanningError> {
     let text: Vec<u8> = text.take(windows + config.context).collect();
     let starts: Vec<usize> = (0..windows).collect();
     let mut parts = micro_batches(&text, &starts, config.context, 1, (&device, &device));
-    let model = Gpt::new(&config, 0, &device)?;
+    let model = Gpt::new(&config, 0, &device)?.with_modules(args.model.sizes.modules);
     let part = parts.remove(0);
     Ok(measure(model, part.input, part.target, &device, &options)?)
 }
