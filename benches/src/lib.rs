@@ -6,6 +6,7 @@
 //! *ratios within a round*, with their range.
 
 pub mod evaluation;
+pub mod links;
 pub mod machine {
     //! On what machine a figure was measured.
     pub use gpt_example::bench::Machine;

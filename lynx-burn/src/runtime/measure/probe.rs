@@ -70,7 +70,7 @@ impl<C: Chain> Probe<C> {
         let target = subject.target_of(self.segment);
         let input = self.input.clone();
         let context = |segment| subject.context(Pass::Forward, segment);
-        self.piece.untracked(input, target, context)
+        self.piece.untracked(input, target, context, |_, _| {})
     }
 
     /// The forward that makes a tape.
@@ -82,9 +82,9 @@ impl<C: Chain> Probe<C> {
     ) -> (Tape, PieceOutput<C::Boundary>) {
         let target = subject.target_of(self.segment);
         let context = |segment| subject.context(pass, segment);
-        let device = &subject.device;
+        let (device, track) = (&subject.device, self.track_input);
         self.piece
-            .tracked(device, input, target, self.track_input, context)
+            .tracked(device, input, target, track, context, |_, _| {})
     }
 
     /// The backward over such a tape; adds what it finds to the sums, as every micro-batch but

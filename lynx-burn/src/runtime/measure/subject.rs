@@ -150,7 +150,7 @@ impl<C: Chain> Subject<C> {
                 PieceOutput::Loss(_) => {
                     // Ranks meet before the loss.
                     let context = |segment| self.context(Pass::Forward, segment);
-                    let before = piece.untracked(input.clone(), None, context);
+                    let before = piece.untracked(input.clone(), None, context, |_, _| {});
                     SummedSizes::of(&before)
                 }
             };
@@ -191,9 +191,9 @@ impl<C: Chain> Subject<C> {
         for segment in 0..end {
             let piece = self.piece(segment);
             let input = current.clone();
-            let output = piece.untracked(current, self.target_of(segment), |segment| {
-                self.context(Pass::Forward, segment)
-            });
+            let context = |segment| self.context(Pass::Forward, segment);
+            let target = self.target_of(segment);
+            let output = piece.untracked(current, target, context, |_, _| {});
             seen(segment, &piece, &input, &output);
             let PieceOutput::Next(next) = output else {
                 break;

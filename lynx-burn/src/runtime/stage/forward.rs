@@ -40,7 +40,7 @@ impl<C: Chain> Stage<C> {
                 PieceRun::Recompute(group) => group.end - 1,
             };
             let (held, produced) = match run {
-                PieceRun::Retain(piece) => self.retain(piece, micro_batch, current, &target),
+                PieceRun::Retain(piece) => self.retain(piece, micro_batch, current, &target)?,
                 PieceRun::Recompute(group) => {
                     self.skip(group, micro_batch, current, &target, ranks)?
                 }
@@ -102,9 +102,6 @@ impl<C: Chain> Stage<C> {
         };
         let segment = SegmentId(behind);
         let Some((window, _)) = self.sums.behind(behind) else {
-            if self.share.1 > 1 && !SummedPlaces::of(&part).is_empty() {
-                return Err(StageError::UnannouncedSum { segment });
-            }
             return Ok((part, 0));
         };
         let mut taken = TakeParts::default();
@@ -146,13 +143,13 @@ impl<C: Chain> Stage<C> {
         micro_batch: MicroBatchId,
         input: Parcel<C::Boundary>,
         target: &Option<C::Target>,
-    ) -> (Held<C>, PieceOutput<C::Boundary>) {
+    ) -> Result<(Held<C>, PieceOutput<C::Boundary>), StageError> {
         if self.pieces[piece].range.start < self.first_trainable {
-            let output = self.untracked(piece, Mode::Training, micro_batch, input, target);
-            return (Held::Nothing, output);
+            let output = self.untracked(piece, Mode::Training, micro_batch, input, target)?;
+            return Ok((Held::Nothing, output));
         }
-        let (tape, output) = self.tracked(piece, Pass::Forward, micro_batch, input, target);
-        (Held::Tape { piece, tape }, output)
+        let (tape, output) = self.tracked(piece, Pass::Forward, micro_batch, input, target)?;
+        Ok((Held::Tape { piece, tape }, output))
     }
 
     /// A group that will be recomputed: only its first input is kept. The sum behind the group is
@@ -174,7 +171,7 @@ impl<C: Chain> Stage<C> {
             if kept.is_none() && self.pieces[piece].range.start >= self.first_trainable {
                 kept = Some((piece, current.clone()));
             }
-            output = self.untracked(piece, Mode::Training, micro_batch, current, target);
+            output = self.untracked(piece, Mode::Training, micro_batch, current, target)?;
             if piece + 1 < group.end
                 && let PieceOutput::Next(part) = output
             {
@@ -212,7 +209,7 @@ impl<C: Chain> Stage<C> {
                 // A loss without a target: what is before it is the output.
                 return Ok(PieceOutput::Next(current));
             }
-            output = self.untracked(piece, mode, micro_batch, current, &target);
+            output = self.untracked(piece, mode, micro_batch, current, &target)?;
             if let PieceOutput::Next(part) = output {
                 let pass = SumPass::Forward(micro_batch);
                 output = PieceOutput::Next(self.summed(piece, pass, part, ranks)?.0);

@@ -31,6 +31,7 @@ pub use report::{StageReport, StageTimes};
 
 use self::flight::Flight;
 use self::piece::PieceRun;
+use self::ranks::Heard;
 use self::rebuild::Sizes;
 use super::accumulator::Accumulator;
 use super::chain::{Chain, Context, Mode};
@@ -215,11 +216,13 @@ impl<C: Chain> Stage<C> {
         micro_batch: MicroBatchId,
         input: Parcel<C::Boundary>,
         target: &Option<C::Target>,
-    ) -> PieceOutput<C::Boundary> {
+    ) -> Result<PieceOutput<C::Boundary>, StageError> {
         let target = target.as_ref().filter(|_| piece + 1 == self.pieces.len());
-        self.pieces[piece].untracked(input, target, |segment| {
-            self.context(mode, Pass::Forward, micro_batch, segment)
-        })
+        let context = |segment| self.context(mode, Pass::Forward, micro_batch, segment);
+        let mut heard = Heard::default();
+        let look = |segment, output: &_| heard.listen(self, segment, output);
+        let output = self.pieces[piece].untracked(input, target, context, look);
+        heard.or(output)
     }
 
     /// Runs a piece on a tape. The target is for the stage's last one.
@@ -230,13 +233,15 @@ impl<C: Chain> Stage<C> {
         micro_batch: MicroBatchId,
         input: Parcel<C::Boundary>,
         target: &Option<C::Target>,
-    ) -> (Tape, PieceOutput<C::Boundary>) {
+    ) -> Result<(Tape, PieceOutput<C::Boundary>), StageError> {
         let target = target.as_ref().filter(|_| piece + 1 == self.pieces.len());
         let piece = &self.pieces[piece];
         let track_input = piece.range.start > self.first_trainable;
-        piece.tracked(&self.device, input, target, track_input, |segment| {
-            self.context(Mode::Training, pass, micro_batch, segment)
-        })
+        let context = |segment| self.context(Mode::Training, pass, micro_batch, segment);
+        let mut heard = Heard::default();
+        let look = |segment, output: &_| heard.listen(self, segment, output);
+        let recorded = piece.tracked(&self.device, input, target, track_input, context, look);
+        heard.or(recorded)
     }
 
     /// Bytes of boundaries and tapes kept now.

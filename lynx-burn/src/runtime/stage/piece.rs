@@ -114,16 +114,19 @@ impl<C: Chain> Piece<C> {
         }
     }
 
-    /// Runs the piece without a tape. `context` is asked for before each segment.
+    /// Runs the piece without a tape. `context` is asked for before each segment, and `look` is shown
+    /// its output.
     pub(crate) fn untracked(
         &self,
         input: Parcel<C::Boundary>,
         target: Option<&C::Target>,
         context: impl Fn(usize) -> Context,
+        look: impl FnMut(usize, &C::Boundary),
     ) -> PieceOutput<C::Boundary> {
         let input = input.enter(&mut Untracked);
         let target = target.cloned().map(on_autodiff);
-        run(&self.still, self.range.clone(), input, target, context).map_tensors(&mut Lower)
+        let range = self.range.clone();
+        run(&self.still, range, input, target, (context, look)).map_tensors(&mut Lower)
     }
 
     /// Runs the piece on a tape.
@@ -134,11 +137,13 @@ impl<C: Chain> Piece<C> {
         target: Option<&C::Target>,
         track_input: bool,
         context: impl Fn(usize) -> Context,
+        look: impl FnMut(usize, &C::Boundary),
     ) -> (Tape, PieceOutput<C::Boundary>) {
         let leaves = self.resting.clone().train();
         let target = target.cloned().map(on_autodiff);
         Tape::record(&leaves, device, input, track_input, |module, input| {
-            run(module, self.range.clone(), input, target, context)
+            let range = self.range.clone();
+            run(module, range, input, target, (context, look))
         })
     }
 }
@@ -148,11 +153,13 @@ fn run<C: Chain>(
     range: Range<usize>,
     input: C::Boundary,
     target: Option<C::Target>,
-    context: impl Fn(usize) -> Context,
+    (context, mut look): (impl Fn(usize) -> Context, impl FnMut(usize, &C::Boundary)),
 ) -> PieceOutput<C::Boundary> {
     let end = range.end;
     let output = range.fold(input, |boundary, segment| {
-        module.forward_segment(segment, boundary, &context(segment))
+        let output = module.forward_segment(segment, boundary, &context(segment));
+        look(segment, &output);
+        output
     });
     match target {
         // The loss has streams of its own, behind all segments'.

@@ -138,6 +138,34 @@ impl TensorMap for SummedPlaces {
     }
 }
 
+/// Which segment has handed over something to be summed although the chain tells of no collective
+/// behind it. Whoever comes next would take a part for the sum, and nothing would look wrong.
+#[derive(Default)]
+pub(super) struct Heard(Option<SegmentId>);
+
+impl Heard {
+    /// Listens to what a segment of the stage hands on.
+    pub(super) fn listen<C: Chain>(
+        &mut self,
+        stage: &Stage<C>,
+        segment: usize,
+        output: &C::Boundary,
+    ) {
+        let quiet = stage.share.1 == 1 || stage.sums.behind(segment).is_some();
+        if !quiet && !SummedPlaces::of(output).is_empty() {
+            self.0.get_or_insert(SegmentId(segment));
+        }
+    }
+
+    /// The result, unless there was one.
+    pub(super) fn or<R>(self, result: R) -> Result<R, StageError> {
+        match self.0 {
+            Some(segment) => Err(StageError::UnannouncedSum { segment }),
+            None => Ok(result),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -69,7 +69,8 @@ impl<C: Chain> Stage<C> {
             let PieceOutput::Next(current) = output else {
                 break;
             };
-            let (tape, next) = self.tracked(piece, Pass::Recompute, micro_batch, current, target);
+            let (tape, next) =
+                self.tracked(piece, Pass::Recompute, micro_batch, current, target)?;
             for segment in self.pieces[piece].range.clone() {
                 self.recomputed[segment - self.first] += 1;
             }
