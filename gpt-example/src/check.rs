@@ -5,10 +5,13 @@
 
 use lynx_burn::Split;
 
-use crate::cli::{ModelArgs, TrainArgs};
+use crate::cli::{GenerateArgs, ModelArgs, TrainArgs};
 use crate::config::{ConfigError, GptConfig};
 use crate::schedule::LearningRate;
 use crate::tokenizer::VOCABULARY;
+
+const POSITIVE: &str = "above 0";
+const AT_LEAST_ZERO: &str = "0 or more";
 
 /// Options that contradict each other.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -58,6 +61,25 @@ pub enum SettingsError {
         /// What it is.
         value: f64,
     },
+}
+
+impl GenerateArgs {
+    /// Checks what clap cannot.
+    ///
+    /// # Errors
+    ///
+    /// Names the option at fault.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let value = self.temperature;
+        if !(value.is_finite() && value >= 0.0) {
+            return Err(SettingsError::Number {
+                option: "--temperature",
+                allowed: AT_LEAST_ZERO,
+                value,
+            });
+        }
+        Ok(())
+    }
 }
 
 impl ModelArgs {
@@ -126,8 +148,6 @@ impl TrainArgs {
         let rate = self.learning_rate();
         let positive = |value: f64| value > 0.0;
         let at_least_zero = |value: f64| value >= 0.0;
-        const POSITIVE: &str = "above 0";
-        const AT_LEAST_ZERO: &str = "0 or more";
         type Number = (&'static str, f64, fn(f64) -> bool, &'static str);
         let numbers: [Number; 5] = [
             ("--learning-rate", rate.peak, positive, POSITIVE),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use burn::prelude::*;
 use lynx_burn::MicroBatch;
+use serde::{Deserialize, Serialize};
 
 use crate::chain::Activations;
 use crate::model::Gpt;
@@ -26,6 +27,17 @@ pub struct Corpus {
     pub validation: Vec<u8>,
 }
 
+/// What tells one text from another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Where it came from, for people.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// A checksum of all of it.
+    pub crc32: u32,
+}
+
 /// A text that cannot be learnt from.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
@@ -43,6 +55,9 @@ pub enum DataError {
     /// Nothing to learn.
     #[error("{0} is empty")]
     Empty(String),
+    /// Nothing to predict.
+    #[error("{0} has one byte, and the first one of a text cannot be predicted")]
+    OneByte(String),
     /// One of the two parts does not hold one window.
     #[error(
         "{name} has {bytes} bytes, too few for a context of {context}: the last tenth must hold \
@@ -74,22 +89,35 @@ impl Corpus {
                 Self::split(name, lipsum::LIBER_PRIMUS.as_bytes(), context)
             }
             Some(path) => {
-                let read = |path: &Path| {
-                    fs::read(path).map_err(|source| DataError::Read {
-                        path: path.to_owned(),
-                        source,
-                    })
-                };
-                let mut text = Vec::new();
-                if path.is_dir() {
-                    for file in text_files(path)? {
-                        text.extend(read(&file)?);
-                    }
-                } else {
-                    text = read(path)?;
-                }
+                let text = text_at(path)?;
                 Self::split(path.display().to_string(), &text, context)
             }
+        }
+    }
+
+    /// Reads a text of which every byte but the first can be predicted, and its name.
+    ///
+    /// # Errors
+    ///
+    /// If there are not two bytes.
+    pub fn read(path: &Path) -> Result<(String, Vec<u8>), DataError> {
+        let (name, text) = (path.display().to_string(), text_at(path)?);
+        match text.len() {
+            0 => Err(DataError::Empty(name)),
+            1 => Err(DataError::OneByte(name)),
+            _ => Ok((name, text)),
+        }
+    }
+
+    /// What tells it from other texts.
+    pub fn mark(&self) -> Mark {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&self.train);
+        hasher.update(&self.validation);
+        Mark {
+            name: self.name.clone(),
+            bytes: (self.train.len() + self.validation.len()) as u64,
+            crc32: hasher.finalize(),
         }
     }
 
@@ -148,6 +176,24 @@ impl Corpus {
             .map(|row| last * row / (count - 1).max(1))
             .collect()
     }
+}
+
+/// The text of a file, or of all text files directly in a folder.
+fn text_at(path: &Path) -> Result<Vec<u8>, DataError> {
+    let read = |path: &Path| {
+        fs::read(path).map_err(|source| DataError::Read {
+            path: path.to_owned(),
+            source,
+        })
+    };
+    if !path.is_dir() {
+        return read(path);
+    }
+    let mut text = Vec::new();
+    for file in text_files(path)? {
+        text.extend(read(&file)?);
+    }
+    Ok(text)
 }
 
 /// The text files directly in `folder`, sorted, so that every machine reads the same text.

@@ -7,7 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use burn::prelude::*;
-use serde::{Serialize, Serializer};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A device by name: `flex`, `wgpu`, `cuda:0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +98,13 @@ impl FromStr for DeviceName {
 impl Serialize for DeviceName {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for DeviceName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(D::Error::custom)
     }
 }
 

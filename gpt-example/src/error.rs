@@ -1,14 +1,17 @@
 //! Why a run ends early.
 
-use lynx_burn::{BuildError, TrainError};
+use std::io;
+
+use lynx_burn::{BuildError, LoadError, SaveError, TrainError};
 
 use crate::check::SettingsError;
 use crate::config::ConfigError;
 use crate::data::DataError;
 use crate::device::DeviceError;
-use crate::metrics::RunFolderError;
+use crate::files::WriteError;
 use crate::plan::PlanningError;
 use crate::planned::PlannedError;
+use crate::resume::ResumeError;
 use crate::simulate::SimulateError;
 
 /// A run that did not finish.
@@ -28,7 +31,19 @@ pub enum RunError {
     Build(#[from] BuildError),
     /// The run folder cannot be written.
     #[error(transparent)]
-    Folder(#[from] RunFolderError),
+    Folder(#[from] WriteError),
+    /// The state of the run cannot be written.
+    #[error(transparent)]
+    Save(#[from] SaveError),
+    /// There is no state of a run to go on from.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The run cannot be gone on with like that.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
+    /// Ctrl-C would not be heard of.
+    #[error("cannot listen for Ctrl-C: {0}")]
+    Interrupt(#[source] io::Error),
     /// A plan cannot be obeyed.
     #[error(transparent)]
     Planned(#[from] PlannedError),
@@ -54,7 +69,7 @@ impl RunError {
     /// went wrong on the way.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Train(_) => 1,
+            Self::Train(_) | Self::Load(LoadError::Train(_)) | Self::Save(SaveError::Train(_)) => 1,
             Self::Planning(error) => error.exit_code(),
             _ => 2,
         }

@@ -15,6 +15,14 @@ pub struct WriteError {
     source: io::Error,
 }
 
+impl WriteError {
+    /// What the system says of the file at `path`.
+    pub(crate) fn new(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        |source| Self { path, source }
+    }
+}
+
 /// Writes a file with what `fill` writes.
 ///
 /// # Errors
@@ -32,10 +40,7 @@ pub fn write(
         Ok(known) if known.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         _ => replace(path, fill),
     };
-    done.map_err(|source| WriteError {
-        path: path.to_owned(),
-        source,
-    })
+    done.map_err(WriteError::new(path))
 }
 
 fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {

@@ -7,7 +7,9 @@
 //!
 //! Nothing here knows of tapes or of what is recomputed: a policy is a word on the command line, or
 //! part of a plan. [`plan`] makes plans, [`simulate`] times and draws them, and [`planned`] hands
-//! one to the trainer.
+//! one to the trainer. [`saved`] is what a run remembers, and [`resume`], [`generate`] and [`evaluate`]
+//! what is done with it;
+//! [`report`] shows it to a person.
 #![warn(missing_docs)]
 
 pub mod chain;
@@ -15,10 +17,14 @@ pub mod check;
 pub mod cli;
 pub mod config;
 pub mod data;
+mod describe;
 pub mod device;
 pub mod error;
+pub mod evaluate;
 pub mod files;
+pub mod generate;
 mod init;
+pub mod interrupt;
 pub mod metrics;
 pub mod model;
 pub mod pipeline;
@@ -26,7 +32,10 @@ pub mod plan;
 pub mod planned;
 pub mod progress;
 pub mod random;
+pub mod report;
+pub mod resume;
 pub mod sample;
+pub mod saved;
 pub mod schedule;
 pub mod simulate;
 pub mod table;

@@ -4,9 +4,9 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use gpt_example::cli::{Cli, Task, one_line};
+use gpt_example::cli::{Cli, Task, completions, one_line};
 use gpt_example::error::RunError;
-use gpt_example::{plan, simulate, train};
+use gpt_example::{evaluate, generate, plan, simulate, train};
 use tracing_subscriber::filter::LevelFilter;
 
 /// Counts bytes, so that what each stage retains can be measured.
@@ -41,8 +41,14 @@ fn main() -> ExitCode {
     };
     let done = match task {
         Task::Train(args) => train::run(&args),
+        Task::Generate(args) => generate::run(&args),
+        Task::Eval(args) => evaluate::run(&args),
         Task::Plan(args) => plan::run(&args).map_err(RunError::from),
         Task::Simulate(args) => simulate::run(&args).map_err(RunError::from),
+        Task::Completions(args) => {
+            completions(&args);
+            Ok(())
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

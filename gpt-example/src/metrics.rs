@@ -1,24 +1,41 @@
 //! The run folder: what was asked for, and what came of it.
 //!
 //! `config.json` is written once, `metrics.jsonl` grows by a line for each logged step and can be
-//! read while the run goes on. Files of an earlier run in the same folder are replaced.
+//! read while the run goes on. Files of an earlier run in the same folder are replaced, unless it is
+//! gone on with: then its lines up to the step of its save stay.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::files::{self, WriteError};
+
+const METRICS: &str = "metrics.jsonl";
+
+/// A number that was written as null because it was none.
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+/// Of a record, what tells whether it is still wanted.
+#[derive(Deserialize)]
+struct StepOf {
+    step: u64,
+}
 
 /// One logged step.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// Optimizer steps taken.
     pub step: u64,
     /// The step's mean loss in nats a token; null if it was not a number.
+    #[serde(deserialize_with = "number")]
     pub train_loss: f64,
     /// Mean loss over the validation windows, where it was evaluated.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub val_loss: Option<f64>,
     /// Training tokens a second since the record before, evaluations left out.
     pub tokens_per_s: f64,
@@ -29,20 +46,12 @@ pub struct Record {
     /// The step's learning rate.
     pub learning_rate: f64,
     /// Norm of the gradients before clipping, if they were clipped.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gradient_norm: Option<f64>,
     /// False if the update was left out because of a value that was not a number.
     pub applied: bool,
-    /// Seconds since training began.
+    /// Seconds of training, those before the run was gone on with among them.
     pub elapsed_s: f64,
-}
-
-/// A run folder that cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write {}: {source}", path.display())]
-pub struct RunFolderError {
-    path: PathBuf,
-    source: io::Error,
 }
 
 /// The folder of one run.
@@ -58,22 +67,47 @@ impl RunFolder {
     /// # Errors
     ///
     /// If the system does not allow it.
-    pub fn create(path: &Path, config: &impl Serialize) -> Result<Self, RunFolderError> {
-        let failed = |path: &Path, source| RunFolderError {
-            path: path.to_owned(),
-            source,
+    pub fn create(path: &Path, config: &impl Serialize) -> Result<Self, WriteError> {
+        Self::with_records(path, config, "")
+    }
+
+    /// Opens the folder of a run that goes on after so many steps, and drops the records of those
+    /// that it takes again. A line that a kill left unfinished, and what follows it, are dropped too.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not allow it.
+    pub fn go_on(path: &Path, config: &impl Serialize, steps: u64) -> Result<Self, WriteError> {
+        let records = path.join(METRICS);
+        let old = match fs::read_to_string(&records) {
+            Ok(old) => old,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(WriteError::new(&records)(error)),
         };
-        fs::create_dir_all(path).map_err(|source| failed(path, source))?;
-        let file = path.join("config.json");
-        serde_json::to_string_pretty(config)
-            .map_err(io::Error::from)
-            .and_then(|text| fs::write(&file, text + "\n"))
-            .map_err(|source| failed(&file, source))?;
-        let file = path.join("metrics.jsonl");
-        let metrics = File::create(&file).map_err(|source| failed(&file, source))?;
+        let taken = |line: &&str| {
+            serde_json::from_str(line).is_ok_and(|StepOf { step }: StepOf| step <= steps)
+        };
+        let kept = old.lines().take_while(taken);
+        let kept: String = kept.flat_map(|line| [line, "\n"]).collect();
+        Self::with_records(path, config, &kept)
+    }
+
+    fn with_records(
+        path: &Path,
+        config: &impl Serialize,
+        records: &str,
+    ) -> Result<Self, WriteError> {
+        fs::create_dir_all(path).map_err(WriteError::new(path))?;
+        files::write(&path.join("config.json"), |out| {
+            serde_json::to_writer_pretty(&mut *out, config)?;
+            writeln!(out)
+        })?;
+        let file = path.join(METRICS);
+        files::write(&file, |out| out.write_all(records.as_bytes()))?;
+        let metrics = File::options().append(true).open(&file);
         Ok(Self {
             path: path.to_owned(),
-            metrics,
+            metrics: metrics.map_err(WriteError::new(&file))?,
         })
     }
 
@@ -95,13 +129,55 @@ impl RunFolder {
     /// # Errors
     ///
     /// If the disk is full, for example.
-    pub fn record(&mut self, record: &Record) -> Result<(), RunFolderError> {
+    pub fn record(&mut self, record: &Record) -> Result<(), WriteError> {
         serde_json::to_string(record)
             .map_err(io::Error::from)
-            .and_then(|line| writeln!(self.metrics, "{line}"))
-            .map_err(|source| RunFolderError {
-                path: self.path.join("metrics.jsonl"),
-                source,
-            })
+            // In one piece: whoever reads meanwhile sees whole lines.
+            .and_then(|line| self.metrics.write_all((line + "\n").as_bytes()))
+            .map_err(WriteError::new(&self.path.join(METRICS)))
+    }
+
+    /// All records of the run, those from before it was gone on with among them. Lines that are none
+    /// are left out.
+    ///
+    /// # Errors
+    ///
+    /// If the file is not there any more.
+    pub fn records(&self) -> Result<Vec<Record>, WriteError> {
+        let path = self.path.join(METRICS);
+        let text = fs::read_to_string(&path).map_err(WriteError::new(&path))?;
+        let lines = text.lines();
+        Ok(lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect())
+    }
+
+    /// Sees the lines to the disk, before a save that they lead to.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full, for example.
+    pub fn sync(&self) -> Result<(), WriteError> {
+        self.metrics
+            .sync_data()
+            .map_err(WriteError::new(&self.path.join(METRICS)))
+    }
+}
+
+/// Tokens and the time they took.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    tokens: usize,
+    time: Duration,
+}
+
+impl Meter {
+    pub(crate) fn add(&mut self, tokens: usize, time: Duration) {
+        self.tokens += tokens;
+        self.time += time;
+    }
+
+    pub(crate) fn rate(&self) -> f64 {
+        self.tokens as f64 / self.time.as_secs_f64().max(1e-9)
     }
 }

@@ -1,10 +1,12 @@
 //! From options to a model cut into stages: all that a program does to use `lynx-burn`.
 
+use std::sync::Arc;
+
 use burn::module::ParamGroup;
 use burn::optim::{AdamWConfig, ModuleOptimizer};
 use burn::prelude::*;
 use lynx_burn::plan::schedule::Schedule;
-use lynx_burn::{Chain, NonFinite, Trainer, TrainerBuilder};
+use lynx_burn::{Chain, NonFinite, Observer, Trainer, TrainerBuilder};
 
 use crate::cli::{TrainArgs, TrainingArgs};
 use crate::error::RunError;
@@ -20,6 +22,20 @@ pub fn build(
     args: &TrainArgs,
     devices: &[Device],
     schedule: Option<Schedule>,
+) -> Result<Trainer<Gpt>, RunError> {
+    build_observed(args, devices, schedule, None)
+}
+
+/// As [`build`], with somebody who is told of every action.
+///
+/// # Errors
+///
+/// If the options do not fit the model.
+pub fn build_observed(
+    args: &TrainArgs,
+    devices: &[Device],
+    schedule: Option<Schedule>,
+    observer: Option<Arc<dyn Observer>>,
 ) -> Result<Trainer<Gpt>, RunError> {
     let config = &args.config();
     let training = &args.training;
@@ -43,6 +59,9 @@ pub fn build(
     }
     if training.skip_non_finite {
         builder = builder.non_finite(NonFinite::SkipUpdate);
+    }
+    if let Some(observer) = observer {
+        builder = builder.observer(observer);
     }
     let segments = Gpt::segments_of(config.layers);
     builder.train_parts(segments, optimizer(training), |range, device| {

@@ -17,6 +17,8 @@ pub struct Sampling {
     pub seed: u64,
     /// 0 takes the likeliest token, 1 the model's own distribution.
     pub temperature: f64,
+    /// Takes one of so many likeliest tokens.
+    pub top_k: Option<usize>,
     /// The most tokens the model looks at.
     pub context: usize,
 }
@@ -45,9 +47,21 @@ pub fn sample(
         let last = logits.slice_dim(1, seen.len() - 1..seen.len());
         let scores: Vec<f64> = last.into_data().iter().collect();
         let chance = random::unit(sampling.seed, Purpose::Text, index, 0);
+        let scores = likeliest(scores, sampling.top_k);
         text.push(choose(&scores, sampling.temperature, chance) as u8);
     }
     Ok(text.split_off(prompt.len()))
+}
+
+/// The scores with all but the `count` highest at minus infinity. Of equal ones the first stay.
+fn likeliest(mut scores: Vec<f64>, count: Option<usize>) -> Vec<f64> {
+    let count = count.unwrap_or(scores.len());
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+    for &index in order.iter().skip(count) {
+        scores[index] = f64::NEG_INFINITY;
+    }
+    scores
 }
 
 /// The index at which the softmax of the scores, added up, exceeds `chance`.
@@ -75,7 +89,7 @@ fn choose(scores: &[f64], temperature: f64, chance: f64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::choose;
+    use super::{choose, likeliest};
 
     #[test]
     fn temperature_zero_takes_the_likeliest() {
@@ -90,6 +104,18 @@ mod tests {
             .map(|chance| choose(&scores, 1.0, chance))
             .to_vec();
         assert_eq!(chosen, [0, 0, 1, 1, 2, 2]);
+    }
+
+    #[test]
+    fn only_the_likeliest_are_chosen() {
+        let all = vec![0.0, 2f64.ln(), 0.0, 2f64.ln()];
+        assert_eq!(likeliest(all.clone(), None), all);
+        let two = likeliest(all.clone(), Some(2));
+        let chosen: Vec<usize> = [0.0, 0.49, 0.51, 0.999]
+            .map(|chance| choose(&two, 1.0, chance))
+            .to_vec();
+        assert_eq!(chosen, [1, 1, 3, 3]);
+        assert_eq!(choose(&likeliest(all, Some(1)), 5.0, 0.999), 1);
     }
 
     #[test]

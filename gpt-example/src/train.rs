@@ -1,40 +1,41 @@
 //! A training run, from options to a last word.
 
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
 
 use burn::prelude::*;
-use lynx_burn::{StepReport, TrainError, Trainer};
-use serde::Serialize;
+use lynx_burn::{SaveError, Saves, StepReport, TrainError, Trainer};
 
 use crate::cli::TrainArgs;
-use crate::config::GptConfig;
 use crate::data::{Corpus, micro_batches};
+use crate::describe::{Configuration, about};
 use crate::error::RunError;
-use crate::metrics::{Record, RunFolder};
+use crate::interrupt::Interrupt;
+use crate::metrics::{Meter, Record, RunFolder};
 use crate::model::Gpt;
-use crate::pipeline::{build, layers_per_stage};
+use crate::pipeline::{build_observed, layers_per_stage};
 use crate::planned::obey;
 use crate::progress::{Progress, say};
+use crate::report::{OneStep, Report, State, Subject};
+use crate::resume::Resumed;
 use crate::sample::{Sampling, sample};
+use crate::saved::{Remembered, saves_of};
 use crate::tokenizer::printable;
 
-/// What is written to `config.json`.
-#[derive(Serialize)]
-struct Configuration<'a> {
-    options: &'a TrainArgs,
-    model: &'a GptConfig,
-    parameters: usize,
-    layers_per_stage: Vec<usize>,
-    unigram_entropy: f64,
-}
-
-/// Trains as asked; returns when the last step is taken and the sample written.
+/// Trains as asked; returns when the last step is taken and the sample written, or when Ctrl-C was
+/// pressed and the state saved.
 ///
 /// # Errors
 ///
 /// If the options do not fit together, or something fails on the way.
 pub fn run(args: &TrainArgs) -> Result<(), RunError> {
-    let mut args = args.clone();
+    let resumed = Resumed::find(args)?;
+    let asked = args;
+    let mut args = match &resumed {
+        Some(run) => run.options(asked)?,
+        None => args.clone(),
+    };
     args.config().validate()?;
     let obeyed = obey(&mut args)?;
     let args = &args;
@@ -47,7 +48,12 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         .iter()
         .map(|name| name.open())
         .collect::<Result<Vec<Device>, _>>()?;
-    let trainer = build(args, &devices, obeyed.schedule)?;
+    let observer = Arc::new(OneStep::default());
+    let mut trainer = build_observed(args, &devices, obeyed.schedule, Some(observer.clone()))?;
+    if let Some(run) = &resumed {
+        run.check_text(asked, &corpus)?;
+        trainer.resume(&run.save)?;
+    }
     let configuration = Configuration {
         options: args,
         model: &config,
@@ -57,83 +63,110 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
     };
     let folder = args.output.out.clone();
     let folder = folder.unwrap_or_else(RunFolder::default_path);
-    let folder = RunFolder::create(&folder, &configuration)?;
-    summarise(&configuration, &corpus, &folder);
+    let folder = match &resumed {
+        Some(run) if run.continues_in(&folder) => {
+            RunFolder::go_on(&folder, &configuration, run.save.step())?
+        }
+        _ => RunFolder::create(&folder, &configuration)?,
+    };
+    let interrupt = Interrupt::listen().map_err(RunError::Interrupt)?;
+    let about = about(&configuration, &corpus);
+    for (name, value) in &about {
+        say(format_args!("{name:<9} {value}"));
+    }
+    say(format_args!("run       {}", folder.path().display()));
     obeyed.about.iter().for_each(say);
+    if let Some(run) = &resumed {
+        let save = run.save.path().display();
+        say(format_args!(
+            "resumed   {save}, after step {}",
+            trainer.steps()
+        ));
+    }
     let mut run = Run {
         args,
         context: config.context,
         corpus: &corpus,
+        saves: saves_of(folder.path()).keep(args.saving.keep),
+        remembered: Remembered::new(args, &corpus),
+        interrupt,
+        observer,
+        report: Report::new(Subject {
+            about,
+            unigram_entropy: configuration.unigram_entropy,
+            steps: args.training.steps,
+        }),
+        saved: None,
         trainer,
         first: devices[0].clone(),
         last: devices[devices.len() - 1].clone(),
     };
-    let loss = run.train(folder)?;
+    let path = folder.path().to_owned();
+    let mut folder = folder;
+    let Some(loss) = run.train(&mut folder)? else {
+        run.tell(&folder, State::Interrupted)?;
+        say(format_args!(
+            "interrupted after step {}, which is saved; go on with: gpt train --resume {}",
+            run.trainer.steps(),
+            path.display()
+        ));
+        return Ok(());
+    };
     let entropy = configuration.unigram_entropy;
     say(format_args!(
         "validation loss {loss:.4} nats a byte, unigram entropy {entropy:.4}"
     ));
     run.speak()?;
+    run.tell(&folder, State::Finished)?;
+    if let Some(save) = &run.saved {
+        let (save, folder) = (save.display(), path.display());
+        say(format_args!(
+            "\nsaved     {save}; to let it write: gpt generate {folder}"
+        ));
+    }
     Ok(())
-}
-
-fn summarise(configuration: &Configuration<'_>, corpus: &Corpus, folder: &RunFolder) {
-    let (args, model) = (configuration.options, configuration.model);
-    let layers: Vec<String> = configuration
-        .layers_per_stage
-        .iter()
-        .map(usize::to_string)
-        .collect();
-    say(format_args!(
-        "model     {} layers, width {}, {} heads, context {}: {:.2} M parameters",
-        model.layers,
-        model.d_model,
-        model.heads,
-        model.context,
-        configuration.parameters as f64 / 1e6
-    ));
-    say(format_args!(
-        "pipeline  {} stages of {} layers, {}, {} micro-batches, policy {}",
-        layers.len(),
-        layers.join(" + "),
-        args.pipeline.schedule,
-        args.pipeline.micro_batches,
-        args.pipeline.policy
-    ));
-    say(format_args!(
-        "corpus    {}: {} bytes to learn, {} to validate, unigram entropy {:.4} nats a byte",
-        corpus.name,
-        corpus.train.len(),
-        corpus.validation.len(),
-        configuration.unigram_entropy
-    ));
-    say(format_args!("run       {}", folder.path().display()));
 }
 
 struct Run<'a> {
     args: &'a TrainArgs,
     context: usize,
     corpus: &'a Corpus,
+    saves: Saves,
+    remembered: Remembered,
+    interrupt: Interrupt,
+    observer: Arc<OneStep>,
+    report: Report,
+    /// The last save.
+    saved: Option<PathBuf>,
     trainer: Trainer<Gpt>,
     first: Device,
     last: Device,
 }
 
 impl Run<'_> {
-    /// Takes all steps; returns the last validation loss.
-    fn train(&mut self, mut folder: RunFolder) -> Result<f64, RunError> {
+    /// Takes all steps that are left; returns the last validation loss, or nothing if it was asked to
+    /// end before. Either way the last step taken is saved.
+    fn train(&mut self, folder: &mut RunFolder) -> Result<Option<f64>, RunError> {
         let (training, output) = (&self.args.training, &self.args.output);
         let mut validation = self.evaluate()?;
-        say(format_args!("step     0  validation {validation:.4}"));
+        let taken = self.trainer.steps();
+        say(format_args!("step {taken:>5}  validation {validation:.4}"));
         let progress = Progress::new(training.steps);
         let start = Instant::now();
+        let elapsed_before = folder.records()?.last().map_or(0.0, |last| last.elapsed_s);
         let mut since_record = Meter::default();
-        for step in 1..=training.steps {
+        for step in taken + 1..=training.steps {
             let rate = self.args.learning_rate().at(step - 1);
+            let evaluates = step.is_multiple_of(output.eval_every) || step == training.steps;
+            if evaluates || step == taken + 1 {
+                self.observer.look();
+            }
             let before = Instant::now();
             let report = self.step(step - 1, rate)?;
             since_record.add(training.batch() * self.context, before.elapsed());
-            let evaluates = step.is_multiple_of(output.eval_every) || step == training.steps;
+            if let Some(timeline) = self.observer.take() {
+                self.report.show_step(step, timeline);
+            }
             if evaluates {
                 validation = self.evaluate()?;
             }
@@ -147,7 +180,7 @@ impl Run<'_> {
                 learning_rate: rate,
                 gradient_norm: report.update.gradient_norm,
                 applied: report.update.applied,
-                elapsed_s: start.elapsed().as_secs_f64(),
+                elapsed_s: elapsed_before + start.elapsed().as_secs_f64(),
             };
             progress.step(&record);
             if evaluates || step == 1 || step.is_multiple_of(output.log_every) {
@@ -155,9 +188,38 @@ impl Run<'_> {
                 progress.log(&record);
                 since_record = Meter::default();
             }
+            if evaluates || step == taken + 1 {
+                self.tell(folder, State::Running)?;
+            }
+            let interrupted = self.interrupt.asked() && step < training.steps;
+            if interrupted || step == training.steps || self.saves_at(step) {
+                folder.sync()?;
+                self.save()?;
+            }
+            if interrupted {
+                progress.finish();
+                return Ok(None);
+            }
         }
         progress.finish();
-        Ok(validation)
+        Ok(Some(validation))
+    }
+
+    /// Writes the report anew.
+    fn tell(&self, folder: &RunFolder, state: State) -> Result<(), RunError> {
+        let records = folder.records()?;
+        Ok(self.report.write(folder.path(), state, &records)?)
+    }
+
+    fn saves_at(&self, step: u64) -> bool {
+        let every = self.args.saving.save_every;
+        every > 0 && step.is_multiple_of(every)
+    }
+
+    fn save(&mut self) -> Result<(), SaveError> {
+        let save = self.trainer.save(&self.saves, &self.remembered)?;
+        self.saved = Some(save.path().to_owned());
+        Ok(())
     }
 
     fn step(&mut self, step: u64, rate: f64) -> Result<StepReport, TrainError> {
@@ -199,6 +261,7 @@ impl Run<'_> {
         let sampling = Sampling {
             seed: self.args.training.seed,
             temperature: output.temperature,
+            top_k: None,
             context: self.context,
         };
         // A new line is where anything may begin.
@@ -209,7 +272,9 @@ impl Run<'_> {
             sampling,
             &self.first,
         )?;
-        say(format_args!("\n{}", printable(&text)));
+        let text = printable(&text);
+        say(format_args!("\n{text}"));
+        self.report.show_sample(text);
         Ok(())
     }
 }
@@ -217,22 +282,4 @@ impl Run<'_> {
 fn retained(report: &StepReport) -> Vec<u64> {
     let stages = report.backward.stages.iter();
     stages.map(|stage| stage.retained_peak.0).collect()
-}
-
-/// Tokens and the time they took.
-#[derive(Debug, Default)]
-struct Meter {
-    tokens: usize,
-    time: Duration,
-}
-
-impl Meter {
-    fn add(&mut self, tokens: usize, time: Duration) {
-        self.tokens += tokens;
-        self.time += time;
-    }
-
-    fn rate(&self) -> f64 {
-        self.tokens as f64 / self.time.as_secs_f64().max(1e-9)
-    }
 }

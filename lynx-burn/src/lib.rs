@@ -44,6 +44,8 @@ pub use runtime::exec::position::{Pass, Place};
 #[cfg(feature = "runtime")]
 pub use runtime::recorder::{Recorded, Recorder};
 #[cfg(feature = "runtime")]
+pub use runtime::save::{LoadError, Save, SaveError, Saves};
+#[cfg(feature = "runtime")]
 pub use runtime::shard::{Sharding, ShardingError};
 #[cfg(feature = "runtime")]
 pub use runtime::stage::{StageError, StageReport, StageTimes};

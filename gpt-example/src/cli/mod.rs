@@ -3,26 +3,45 @@
 //! Every option of `gpt train` has a default, so `cargo run --release` trains. Wrong values are one
 //! line on standard error, not a page of usage.
 
+mod complete;
+mod eval;
+mod generate;
 mod plan;
+mod saving;
 mod simulate;
 mod train;
 mod values;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub use complete::{CompletionsArgs, completions};
+pub use eval::EvalArgs;
+pub use generate::GenerateArgs;
 pub use plan::{
     AttentionKind, GptArgs, MaskKind, OutputArgs as PlanOutputArgs, PlanArgs, SetupArgs, SourceArgs,
 };
+pub use saving::SavingArgs;
 pub use simulate::SimulateArgs;
 pub use train::{ModelArgs, OutputArgs, PipelineArgs, TrainArgs, TrainingArgs};
 
-/// Train a small GPT-2 as a pipeline whose stages recompute activations instead of keeping them;
-/// plan what is recomputed where; simulate what was planned.
+const EXAMPLES: &str = "\
+Examples:
+  gpt --data my.txt --out runs/mine            train on your own text
+  gpt train --resume runs/mine --steps 2000    go on with that run
+  gpt generate runs/mine --prompt \"Once\"      let it write
+  gpt plan --model 7b --cluster a100-40-pcie --tp 4 --pp 2 -o plan.json
+  gpt simulate plan.json --svg step.svg        see what the plan does";
+
+/// Train a small GPT-2 as a pipeline whose stages recompute activations instead of keeping them,
+/// let it write, plan what is recomputed where, and simulate what was planned.
 #[derive(Debug, Parser)]
 #[command(name = "gpt", version, args_conflicts_with_subcommands = true)]
 #[command(allow_negative_numbers = true, args_override_self = true)]
+#[command(after_help = EXAMPLES)]
 pub struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -35,12 +54,20 @@ enum Command {
     /// Train a model (the default).
     #[command(allow_negative_numbers = true, args_override_self = true)]
     Train(Box<TrainArgs>),
+    /// Let a trained model write.
+    #[command(allow_negative_numbers = true, args_override_self = true)]
+    Generate(Box<GenerateArgs>),
+    /// Tell how well a trained model predicts a text.
+    #[command(args_override_self = true)]
+    Eval(Box<EvalArgs>),
     /// Decide what each stage recomputes, and where, so that it fits the memory.
     #[command(allow_negative_numbers = true, args_override_self = true)]
     Plan(Box<PlanArgs>),
     /// Tell how long a plan's step takes, and draw it.
     #[command(allow_negative_numbers = true, args_override_self = true)]
     Simulate(Box<SimulateArgs>),
+    /// Write a script that completes this program's options in a shell.
+    Completions(CompletionsArgs),
 }
 
 /// What the program is asked to do.
@@ -48,10 +75,16 @@ enum Command {
 pub enum Task {
     /// To train.
     Train(Box<TrainArgs>),
+    /// To let a model write.
+    Generate(Box<GenerateArgs>),
+    /// To evaluate a model.
+    Eval(Box<EvalArgs>),
     /// To plan.
     Plan(Box<PlanArgs>),
     /// To simulate.
     Simulate(Box<SimulateArgs>),
+    /// To write completions.
+    Completions(CompletionsArgs),
 }
 
 impl Cli {
@@ -63,14 +96,31 @@ impl Cli {
     pub fn read(
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Task, clap::Error> {
-        let cli = Self::try_parse_from(arguments)?;
+        let mut command = Self::command();
+        let mut matches = command.try_get_matches_from_mut(arguments)?;
+        let given = given(match matches.subcommand() {
+            Some((_, matches)) => matches,
+            None => &matches,
+        });
+        let cli =
+            Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))?;
         Ok(match cli.command {
-            Some(Command::Train(args)) => Task::Train(args),
+            Some(Command::Train(args)) => Task::Train(Box::new(TrainArgs { given, ..*args })),
+            Some(Command::Generate(args)) => Task::Generate(args),
+            Some(Command::Eval(args)) => Task::Eval(args),
             Some(Command::Plan(args)) => Task::Plan(args),
             Some(Command::Simulate(args)) => Task::Simulate(args),
-            None => Task::Train(Box::new(cli.train)),
+            Some(Command::Completions(args)) => Task::Completions(args),
+            None => Task::Train(Box::new(TrainArgs { given, ..cli.train })),
         })
     }
+}
+
+/// The options that were written out, by their names in the code.
+fn given(matches: &ArgMatches) -> BTreeSet<String> {
+    let written = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let ids = matches.ids().map(clap::Id::as_str);
+    ids.filter(written).map(str::to_owned).collect()
 }
 
 /// What is wrong with the arguments, in one line. The rest that clap says is usage, which `--help`

@@ -1,18 +1,20 @@
 //! Options of `gpt train`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
 use lynx_burn::LinkSpeed;
 use lynx_burn::plan::policy::Policy;
 use lynx_burn::plan::schedule::Kind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::saving::SavingArgs;
 use super::values::count;
 use crate::device::DeviceName;
 
 /// All options of a training run.
-#[derive(Clone, Debug, Args, Serialize)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct TrainArgs {
     /// Sizes of the model.
     #[command(flatten)]
@@ -26,10 +28,18 @@ pub struct TrainArgs {
     /// What it learns from and what is written.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// How it can be gone on with.
+    #[command(flatten)]
+    pub saving: SavingArgs,
+    /// The options that were written out, by their names here; a run that goes on takes the others
+    /// from its save.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub given: BTreeSet<String>,
 }
 
 /// Sizes of the model.
-#[derive(Clone, Debug, Args, Serialize)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
     /// Transformer layers
@@ -50,7 +60,7 @@ pub struct ModelArgs {
 }
 
 /// How the model is cut and what is recomputed.
-#[derive(Clone, Debug, Args, Serialize)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Pipeline")]
 pub struct PipelineArgs {
     /// Obey a plan made by `gpt plan`: its stages, schedule, micro-batches and policy
@@ -91,7 +101,7 @@ pub struct PipelineArgs {
 }
 
 /// How the model learns.
-#[derive(Clone, Debug, Args, Serialize)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Training")]
 pub struct TrainingArgs {
     /// Optimizer steps
@@ -124,7 +134,7 @@ pub struct TrainingArgs {
 }
 
 /// What the model learns from and what is written.
-#[derive(Clone, Debug, Args, Serialize)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Data and output")]
 pub struct OutputArgs {
     /// Text to learn: a file, or a folder with .txt, .md and .rs files [default: Cicero]

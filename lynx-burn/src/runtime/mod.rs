@@ -2,8 +2,9 @@
 //!
 //! From the bottom: [`ops`] adds to Burn what tapes need; a `tape` holds what autodiff keeps for
 //! one segment; a `stage` turns boundaries into the next ones and gradients into the previous
-//! ones; `comm` links stages and ranks, and `shard` slices parameters for the latter; `exec` runs them on threads; a [`trainer`] is what a program uses, and a
-//! `recorder` draws what it did. [`measure`] runs the
+//! ones; `comm` links stages and ranks, and `shard` slices parameters for the latter; `exec` runs
+//! them on threads; a [`trainer`] is what a program uses, a `recorder` draws what it did, and `save`
+//! writes its state to disk. [`measure`] runs the
 //! same pieces to tell a planner what they cost.
 
 mod accumulator;
@@ -19,6 +20,7 @@ pub mod ops;
 mod parameters;
 mod parcel;
 pub(crate) mod recorder;
+pub(crate) mod save;
 pub(crate) mod shard;
 pub(crate) mod stage;
 pub(crate) mod tape;

@@ -6,8 +6,8 @@
 //! first, and every block among the ranks. How a segment computes with slices is the model's to
 //! know; here are only their shapes.
 
+mod host;
 mod pieces;
-mod unite;
 
 use burn::module::{ModuleMapper, Param};
 use burn::prelude::*;
@@ -16,7 +16,7 @@ use super::chain::Chain;
 use super::parameters;
 use crate::ids::RankId;
 
-pub(crate) use unite::unite;
+pub(crate) use host::{part, unite};
 
 /// What a rank holds of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -126,6 +126,14 @@ impl Sharding {
             grain,
             ranks,
         })
+    }
+}
+
+/// What one of so many ranks holds of a parameter.
+pub(crate) fn of<C: Chain>(module: &C, path: &str, ranks: usize) -> Sharding {
+    match ranks {
+        1 => Sharding::Whole,
+        _ => module.sharding(path),
     }
 }
 

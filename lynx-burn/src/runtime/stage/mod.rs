@@ -13,6 +13,7 @@ mod piece;
 mod ranks;
 mod rebuild;
 mod report;
+mod restore;
 mod update;
 
 use std::collections::BTreeMap;

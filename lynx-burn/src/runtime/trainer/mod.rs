@@ -13,6 +13,7 @@ mod overlap;
 mod ranks;
 mod replan;
 mod report;
+mod save;
 mod update;
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,0 +1,92 @@
+//! Writes a trainer's state to disk, and goes on from it.
+
+use serde::Serialize;
+
+use super::{TrainError, Trainer};
+use crate::runtime::chain::Chain;
+use crate::runtime::exec::error::Cause;
+use crate::runtime::save::{LoadError, Save, SaveError, Saves, states, weights};
+use crate::runtime::stage::Stage;
+
+impl<C: Chain> Trainer<C> {
+    /// Writes parameters, optimizer state, step and seed as the newest of `saves`, together with
+    /// `about`: whatever the program needs to make this trainer again. Then removes the oldest beyond
+    /// those to keep.
+    ///
+    /// What is written does not depend on stages, ranks, schedule or policy. Gradients that have not been
+    /// [applied](Self::update) are not part of it.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full, for example: then no earlier save has changed. Or if the trainer is over.
+    pub fn save(&mut self, saves: &Saves, about: &impl Serialize) -> Result<Save, SaveError> {
+        let seed = self.each(|stage| stage.seed())?.first().copied();
+        let draft = saves.begin(self.step)?;
+        let about = serde_json::to_vec_pretty(about);
+        draft.about(&about.map_err(SaveError::encode(saves.path()))?)?;
+        let ranks = self.ranks();
+        weights::write(&self.modules()?, ranks, &draft.weights())?;
+        let states = self
+            .each(|stage| stage.states())?
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .map_err(SaveError::encode(&draft.states()))?;
+        states::write(states, ranks, &draft.states())?;
+        let save = draft.finish(self.step, seed.unwrap_or_default())?;
+        tracing::debug!(path = %save.path().display(), "saved");
+        saves.prune()?;
+        Ok(save)
+    }
+
+    /// Takes parameters, optimizer state, step and seed from a save: the next step is the one that
+    /// would have followed it.
+    ///
+    /// On `flex` that step has the same bits, whatever stages, schedule and policy the trainer has,
+    /// except where a parameter is tied across stages (see [`Chain`]) or the number of ranks is
+    /// another.
+    ///
+    /// # Errors
+    ///
+    /// If the save is damaged, or of another model or optimizer: then the trainer is what it was.
+    pub fn resume(&mut self, save: &Save) -> Result<(), LoadError> {
+        self.take(save, true)?;
+        self.step = save.step();
+        Ok(())
+    }
+
+    /// Takes the parameters alone from a save, to use the model, or to train it anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`resume`](Self::resume).
+    pub fn load_weights(&mut self, save: &Save) -> Result<(), LoadError> {
+        self.take(save, false)
+    }
+
+    fn take(&mut self, save: &Save, training: bool) -> Result<(), LoadError> {
+        let forms = self.each(|stage| stage.forms())?;
+        let forms = forms.into_iter().flatten().collect();
+        weights::compare(&save.checked(save.weights())?, &forms)?;
+        if training {
+            let states = save.checked(save.states())?;
+            states::compare(&states, forms.keys().map(String::as_str))?;
+        }
+        let wanted = save.clone();
+        let restored = self
+            .each(move |stage| stage.read(&wanted, training))?
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?;
+        let jobs = restored
+            .into_iter()
+            .map(|restored| {
+                move |stage: &mut Stage<C>| {
+                    stage.restore(restored);
+                    Ok::<(), Cause>(())
+                }
+            })
+            .collect();
+        self.crew.run(jobs).map_err(TrainError::from)?;
+        self.loss_is_finite = true;
+        Ok(())
+    }
+}
