@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use burn::optim::SgdConfig;
 use burn::prelude::*;
@@ -339,9 +339,19 @@ fn a_run_killed_again_and_again_ends_as_an_unbroken_one() {
             false => format!("{run} --out broken"),
         };
         let mut child = begin(folder.path(), &arguments, "step ");
-        let time = Duration::from_micros(5_000 + kills * 7919 % 90_000);
-        std::thread::sleep(time);
-        child.kill().expect("killed, or over");
+        // A second line means a step taken, a third one that the step has been saved.
+        let output = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let lines = 2 + kills as usize % 3;
+        let before = Instant::now();
+        let said = output
+            .map_while(Result::ok)
+            .filter(|line| line.starts_with("step "));
+        let enough = said.take(lines).count() == lines;
+        let each = before.elapsed() / lines as u32;
+        if enough {
+            std::thread::sleep(each * (kills * 7919 % 1000) as u32 / 1000);
+            child.kill().expect("killed, or over");
+        }
         done = child.wait().expect("ended").success();
         kills += u64::from(!done);
     }

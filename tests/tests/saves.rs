@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use burn::module::ParamGroup;
 use burn::optim::{AdamWConfig, ModuleOptimizer};
@@ -213,6 +213,7 @@ fn child_that_saves_after_every_step() {
         let step = trainer.steps();
         trainer.step(0.01, batches(&spec, step)).expect("a step");
         trainer.save(&saves, &step).expect("saved");
+        println!("saved");
     }
 }
 
@@ -265,7 +266,7 @@ fn killed_at_random_instants_over_more_than_50_saves_a_run_always_goes_on_from_i
         let (mut last, mut torn, mut round) = (0, 0, 0u64);
         while round < 40 || last < 50 || torn == 0 {
             round += 1;
-            kill_after(folder.path(), Duration::from_micros(round * 7919 % 60_000));
+            kill_after(folder.path(), round as usize % 3, round * 7919 % 1000);
             torn += count_parts(folder.path());
             let save = saves.latest().expect("the last save is whole");
             assert!(save.step() >= last, "{} after {last}", save.step());
@@ -285,8 +286,9 @@ fn killed_at_random_instants_over_more_than_50_saves_a_run_always_goes_on_from_i
     });
 }
 
-/// Lets the child go on from the last save and kills it so long after it has begun to.
-fn kill_after(folder: &Path, time: Duration) {
+/// Lets the child go on from the last save and kills it when it has written `saves` of them, or one,
+/// and so many thousandths of the time that one takes have passed since.
+fn kill_after(folder: &Path, saves: usize, thousandths: u64) {
     let program = std::env::current_exe().expect("this program");
     let mut child = Command::new(program)
         .args([
@@ -299,12 +301,19 @@ fn kill_after(folder: &Path, time: Duration) {
         .stderr(Stdio::null())
         .spawn()
         .expect("started");
-    let said = BufReader::new(child.stdout.take().expect("piped"));
-    let begun = said
-        .lines()
-        .any(|line| line.expect("text").starts_with("going on from"));
-    assert!(begun, "the child ended: {:?}", child.wait());
-    std::thread::sleep(time);
+    let mut said = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut wait_for = |word: &str| {
+        let found = said.any(|line| line.is_ok_and(|line| line.starts_with(word)));
+        assert!(found, "the child ended");
+    };
+    wait_for("going on from");
+    let begun = Instant::now();
+    let saves = saves.max(1);
+    for _ in 0..saves {
+        wait_for("saved");
+    }
+    let each = begun.elapsed() / saves as u32;
+    std::thread::sleep(each * thousandths as u32 / 1000);
     // SIGKILL on Unix.
     child.kill().expect("killed");
     child.wait().expect("ended");
