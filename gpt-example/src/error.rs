@@ -4,6 +4,7 @@ use std::io;
 
 use lynx_burn::{BuildError, LoadError, ReplanError, SaveError, TrainError};
 
+use crate::bench::BenchError;
 use crate::check::SettingsError;
 use crate::config::ConfigError;
 use crate::data::DataError;
@@ -53,6 +54,9 @@ pub enum RunError {
     /// A plan cannot be simulated.
     #[error(transparent)]
     Simulate(#[from] SimulateError),
+    /// A benchmark has no result.
+    #[error(transparent)]
+    Bench(#[from] BenchError),
     /// Training failed.
     #[error(transparent)]
     Train(#[from] TrainError),
@@ -80,6 +84,7 @@ impl RunError {
         match self {
             Self::Train(_) | Self::Load(LoadError::Train(_)) | Self::Save(SaveError::Train(_)) => 1,
             Self::Planning(error) => error.exit_code(),
+            Self::Bench(error) => error.exit_code(),
             _ => 2,
         }
     }

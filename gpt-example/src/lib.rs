@@ -13,6 +13,7 @@
 //! [`report`] shows it to a person.
 #![warn(missing_docs)]
 
+pub mod bench;
 pub mod chain;
 pub mod check;
 pub mod cli;

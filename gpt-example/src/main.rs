@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use gpt_example::cli::{Cli, Task, completions, one_line};
 use gpt_example::error::RunError;
-use gpt_example::{evaluate, generate, plan, simulate, train};
+use gpt_example::{bench, evaluate, generate, plan, simulate, train};
 use tracing_subscriber::filter::LevelFilter;
 
 /// Counts bytes, so that what each stage retains can be measured.
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Task::Eval(args) => evaluate::run(&args),
         Task::Plan(args) => plan::run(&args).map_err(RunError::from),
         Task::Simulate(args) => simulate::run(&args).map_err(RunError::from),
+        Task::Bench(args) => bench::run(&args).map(drop).map_err(RunError::from),
         Task::Completions(args) => {
             completions(&args);
             Ok(())

@@ -3,6 +3,7 @@
 //! Every option of `gpt train` has a default, so `cargo run --release` trains. Wrong values are one
 //! line on standard error, not a page of usage.
 
+mod bench;
 mod budget;
 mod complete;
 mod eval;
@@ -20,6 +21,7 @@ use std::ffi::OsString;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub use bench::BenchArgs;
 pub use budget::BudgetArgs;
 pub use complete::{CompletionsArgs, completions};
 pub use eval::EvalArgs;
@@ -73,6 +75,8 @@ enum Command {
     Simulate(Box<SimulateArgs>),
     /// Write a script that completes this program's options in a shell.
     Completions(CompletionsArgs),
+    /// Compare all ways to recompute in real steps, over emulated links.
+    Bench(Box<BenchArgs>),
 }
 
 /// What the program is asked to do.
@@ -90,6 +94,8 @@ pub enum Task {
     Simulate(Box<SimulateArgs>),
     /// To write completions.
     Completions(CompletionsArgs),
+    /// To compare.
+    Bench(Box<BenchArgs>),
 }
 
 impl Cli {
@@ -116,6 +122,7 @@ impl Cli {
             Some(Command::Plan(args)) => Task::Plan(args),
             Some(Command::Simulate(args)) => Task::Simulate(args),
             Some(Command::Completions(args)) => Task::Completions(args),
+            Some(Command::Bench(args)) => Task::Bench(args),
             None => Task::Train(Box::new(TrainArgs { given, ..cli.train })),
         })
     }

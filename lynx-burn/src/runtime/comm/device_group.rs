@@ -21,6 +21,13 @@ pub(crate) struct DeviceGroupMember {
     waited: Cell<bool>,
 }
 
+/// The number of a CUDA device; nothing if it is none.
+pub(crate) fn cuda_index(device: &Device) -> Option<usize> {
+    /// Of one machine.
+    const MOST: usize = 64;
+    (0..MOST).find(|&index| *device == Device::cuda(index))
+}
+
 impl DeviceGroupMember {
     /// Of the group of these devices, one for each rank.
     pub(crate) fn new(devices: Vec<Device>) -> Self {

@@ -27,6 +27,7 @@ mod profile;
 mod report;
 mod spread;
 mod subject;
+mod sums;
 mod table;
 mod times;
 mod weights;

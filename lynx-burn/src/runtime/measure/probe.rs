@@ -37,6 +37,8 @@ pub(super) struct Times {
     pub(super) forward: Vec<Nanos>,
     pub(super) recompute: Vec<Nanos>,
     pub(super) backward: Vec<Nanos>,
+    /// What a rank does itself for the sum behind the segment.
+    pub(super) handling: Vec<Nanos>,
 }
 
 /// Gradients of a boundary's float tensors.

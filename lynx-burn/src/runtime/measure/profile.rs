@@ -94,6 +94,11 @@ impl<C: Chain> Parts<'_, C> {
             let all = probes.iter().flat_map(|(probe, _)| read(&probe.times));
             Spread::of(&all.copied().collect::<Vec<_>>())
         };
+        let handling = self.handling(&members);
+        let handling_before = match members.iter().all(|&m| m > self.deal.first_trainable) {
+            true => self.handling(&members.iter().map(|&m| m - 1).collect::<Vec<_>>()),
+            false => Nanos::ZERO,
+        };
         let forward = spread(|times| &times.forward);
         let recompute = spread(|times| &times.recompute);
         let backward = spread(|times| &times.backward);
@@ -112,8 +117,8 @@ impl<C: Chain> Parts<'_, C> {
             part: String::new(),
             costs: SegmentProfile {
                 name: name.unwrap_or_default(),
-                forward: forward.median,
-                backward_input: backward.median,
+                forward: forward.median.saturating_add(handling),
+                backward_input: backward.median.saturating_add(handling_before),
                 backward_weight: None,
                 recompute: recompute.median,
                 tape: most(&|member| self.kept(member).0),
@@ -129,6 +134,21 @@ impl<C: Chain> Parts<'_, C> {
             recompute,
             backward,
         }
+    }
+
+    /// What a rank does itself for the sum behind these like segments; of those that were not
+    /// measured, as behind others that hand on as much.
+    fn handling(&self, segments: &[usize]) -> Nanos {
+        let bytes = |segment: usize| self.facts.get(segment).map(|facts| &facts.summed_bytes);
+        let like = |probe: &&Probe<C>| {
+            let mut segments = segments.iter();
+            segments.any(|&s| s == probe.segment || bytes(s) == bytes(probe.segment))
+        };
+        let probes = self.probes.iter().filter(like);
+        let all: Vec<Nanos> = probes
+            .flat_map(|probe| probe.times.handling.clone())
+            .collect();
+        Spread::of(&all).median
     }
 
     /// What ranks sum of a segment's output.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::probe::{Probe, Times, ones};
 use super::subject::Subject;
-use super::{MeasureError, MeasureOptions};
+use super::{MeasureError, MeasureOptions, sums};
 use crate::runtime::boundary::Signature;
 use crate::runtime::chain::Chain;
 use crate::runtime::exec::error::Cause;
@@ -50,6 +50,8 @@ fn forward<C: Chain>(subject: &Subject<C>, probe: &mut Probe<C>) -> Result<(), M
     let (time, made) = timed(subject, || probe.tracked(subject, Pass::Forward, input))?;
     probe.times.forward.push(time);
     probe.output = Signature::of(&made.1);
+    let handling = sums::handling(subject, &made.1)?;
+    probe.times.handling.push(handling);
     Ok(())
 }
 

@@ -25,7 +25,7 @@ use burn::prelude::*;
 pub(crate) use ahead::{Ahead, Upcoming};
 pub use error::StageError;
 pub(crate) use piece::{Piece, PieceOutput};
-pub(crate) use ranks::{Alone, Ranks, Sum, SumKind, SummedPlaces, Sums};
+pub(crate) use ranks::{Alone, Ranks, Sum, SumKind, SummedPlaces, Sums, TakeParts};
 pub(crate) use rebuild::Rebuilding;
 pub use report::{StageReport, StageTimes};
 

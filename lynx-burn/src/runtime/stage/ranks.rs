@@ -92,7 +92,7 @@ impl Sums {
 
 /// The parts that a boundary hands to a sum.
 #[derive(Default)]
-pub(super) struct TakeParts(pub(super) Parts);
+pub(crate) struct TakeParts(pub(crate) Parts);
 
 impl TensorMap for TakeParts {
     fn summed<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {

@@ -91,16 +91,7 @@ fn of_stage(devices: &[Device], stop: &StopSignal) -> Vec<Box<dyn Collective>> {
 /// Whether these are devices of their own that know a collective: CUDA's, through NCCL.
 #[cfg(feature = "cuda")]
 fn sum_by_themselves(devices: &[Device]) -> bool {
-    let mut cuda: Vec<usize> = Vec::new();
-    for device in devices {
-        match (0..MOST_DEVICES).find(|&index| *device == Device::cuda(index)) {
-            Some(index) if !cuda.contains(&index) => cuda.push(index),
-            _ => return false,
-        }
-    }
-    true
+    use crate::runtime::comm::device_group::cuda_index;
+    let found: Option<BTreeSet<usize>> = devices.iter().map(cuda_index).collect();
+    found.is_some_and(|found| found.len() == devices.len())
 }
-
-/// Of one machine.
-#[cfg(feature = "cuda")]
-const MOST_DEVICES: usize = 64;
