@@ -93,6 +93,9 @@ impl Circumstances {
                  run: other work on the machine, or another clock"
             ));
         }
+        if let Some(others) = others(self.workers, self.cores) {
+            all.push(others);
+        }
         let (predicted, measured) = (&outcome.predicted, &outcome.measured);
         let overrun = measured.exposed.saturating_sub(predicted.exposed);
         let hidden_less = predicted.hidden.saturating_sub(measured.hidden);
@@ -155,6 +158,19 @@ impl Circumstances {
         }
         all
     }
+}
+
+/// Whether other programs want the cores, where the system tells.
+fn others(workers: usize, cores: usize) -> Option<String> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let load: f64 = text.split_whitespace().next()?.parse().ok()?;
+    let own = workers.min(cores) as f64;
+    (load > own + 1.0).then(|| {
+        format!(
+            "in the last minute {load:.1} threads on average wanted to run on {cores} cores, \
+             {own} of them this program's"
+        )
+    })
 }
 
 /// The segment whose times lie farthest apart, and half the distance of their quartiles as a share

@@ -117,7 +117,7 @@ impl Watch {
         (self.measured, self.plan) = (measured, plan);
         let after = duration(self.plan.step.time);
         Ok(format!(
-            "{why}; planned again: {after}, other choices for {changed} segments"
+            "{why}; planned again: {after}, segments with another choice: {changed}"
         ))
     }
 
@@ -179,4 +179,66 @@ fn changed(before: &Plan, after: &Plan) -> usize {
     };
     let (before, after) = (choices(before), choices(after));
     before.iter().zip(&after).filter(|(a, b)| a != b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::prelude::*;
+    use lynx_burn::MicroBatch;
+
+    use super::*;
+    use crate::budget::prepare;
+    use crate::cli::train_args;
+    use crate::data::micro_batches;
+    use crate::pipeline::build;
+
+    fn batch(context: usize) -> Vec<MicroBatch<Gpt>> {
+        let device = Device::flex();
+        let text: Vec<u8> = lipsum::LIBER_PRIMUS.bytes().take(200).collect();
+        let starts: Vec<usize> = (0..8).map(|window| window * 17).collect();
+        micro_batches(&text, &starts, context, 4, (&device, &device))
+    }
+
+    /// Losses and recomputed segments of six steps, planned again by another strategy after two,
+    /// and by a third after four.
+    fn six_steps(cut: &str, strategies: [&str; 3]) -> (Vec<f64>, Vec<u64>) {
+        let model = "--layers 2 --width 32 --heads 2 --context 16 --batch 8 --micro-batches 4";
+        let how = format!("--memory-budget 1GiB --strategy {}", strategies[0]);
+        let mut args = train_args(&format!("{model} {cut} {how}")).expect("valid");
+        let prepared = prepare(&mut args).expect("a plan");
+        let (mut watch, orders) = prepared.expect("a budget");
+        let mut trainer = build(&args, &[Device::flex()], orders).expect("it fits");
+        let (mut losses, mut recomputed) = (Vec::new(), Vec::new());
+        for step in 0..6 {
+            if step > 0 && step % 2 == 0 {
+                let limit = std::time::Duration::from_secs(1);
+                let name = strategies[step / 2];
+                watch.strategy = Strategy::named(name, limit).expect("known");
+                let told = watch.replan(&mut trainer, 2.0).expect("planned again");
+                assert!(told.contains("planned again"), "{told}");
+            }
+            let report = trainer.step(1e-2, batch(16)).expect("a step");
+            losses.extend(&report.backward.losses);
+            recomputed.push(report.backward.recomputed());
+        }
+        (losses, recomputed)
+    }
+
+    #[test]
+    fn other_choices_between_steps_change_what_is_recomputed_and_no_loss() {
+        let cuts = [
+            ("--stages 1", 1),
+            ("--stages 2", 1),
+            ("--stages 1 --tp 2 --collective-link 1GB/s,100us", 2),
+            ("--stages 2 --tp 2 --link 1GB/s,100us", 2),
+        ];
+        for (cut, ranks) in cuts {
+            let (losses, recomputed) = six_steps(cut, ["full", "selective", "none"]);
+            let (kept, _) = six_steps(cut, ["none", "none", "none"]);
+            assert_eq!(losses, kept, "{cut}");
+            // Of two layers, in four micro-batches: all five segments, one, none.
+            let counts = [10, 10, 2, 2, 0, 0].map(|segments| segments * 4 * ranks);
+            assert_eq!(recomputed, counts, "{cut}");
+        }
+    }
 }

@@ -23,10 +23,11 @@ use super::subject::{MICRO_BATCH, Subject};
 use crate::ids::{MicroBatchId, StageId};
 use crate::plan::policy::{Run, StagePolicy};
 use crate::runtime::chain::Chain;
+use crate::runtime::comm::collective::Parts;
 use crate::runtime::exec::error::Cause;
 use crate::runtime::memory::Meter;
 use crate::runtime::parcel::Parcel;
-use crate::runtime::stage::{Ahead, Alone, Stage, StageParts};
+use crate::runtime::stage::{Ahead, Ranks, Stage, StageError, StageParts, Sum};
 use crate::units::Bytes;
 
 /// Of the segments of a layer, or of all before or after the layers.
@@ -159,7 +160,7 @@ impl<C: Chain> Bench<'_, C> {
     ) -> Result<(), MeasureError> {
         let target = self.subject.target_of(end - 1).cloned();
         let input = self.input.clone().with_own_storage();
-        let output = stage.forward(micro_batch, input, target, &mut Alone);
+        let output = stage.forward(micro_batch, input, target, &mut Unsummed);
         let output = output.map_err(|error| self.subject.failed(Cause::Stage(error)))?;
         drop(output);
         Ok(())
@@ -169,5 +170,14 @@ impl<C: Chain> Bench<'_, C> {
         self.subject.settle()?;
         let device = &self.subject.device;
         Ok(Meter::of(device).read().unwrap_or_default())
+    }
+}
+
+/// One rank alone: its parts are as large as the sums would be.
+struct Unsummed;
+
+impl<C: Chain> Ranks<C> for Unsummed {
+    fn sum(&mut self, _: &mut Stage<C>, _: Sum, parts: Parts) -> Result<Parts, StageError> {
+        Ok(parts)
     }
 }

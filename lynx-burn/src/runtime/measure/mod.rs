@@ -80,8 +80,10 @@ pub fn measure<C: Chain>(
     options.validate()?;
     let position = Arc::new(Position::new());
     let layout = crate::plan::layout::ChainLayout::new(model.segments())?;
-    // What a rank does between two sums is measured; the sums are for a cluster to tell.
-    let layout = layout.without_collectives();
+    let layout = match options.ranks {
+        1 => layout.without_collectives(),
+        _ => layout,
+    };
     let share = (device, options.ranks);
     let subject = Subject::new(model, layout, (input, target), share, position.clone());
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&subject, options)));
