@@ -14,12 +14,12 @@
 #![warn(missing_docs)]
 
 pub mod bench;
+mod budget;
 pub mod chain;
 pub mod check;
 pub mod cli;
 pub mod config;
 pub mod data;
-mod budget;
 mod describe;
 pub mod device;
 pub mod error;

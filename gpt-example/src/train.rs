@@ -128,7 +128,13 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         "validation loss {loss:.4} nats a byte, unigram entropy {entropy:.4}"
     ));
     run.speak()?;
-    if let Some(text) = run.watch.as_ref().map(Watch::outcome).transpose()?.flatten() {
+    if let Some(text) = run
+        .watch
+        .as_ref()
+        .map(Watch::outcome)
+        .transpose()?
+        .flatten()
+    {
         say(format_args!("\n{text}"));
     }
     run.tell(&folder, State::Finished)?;

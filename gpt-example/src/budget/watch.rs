@@ -171,9 +171,7 @@ fn changed(before: &Plan, after: &Plan) -> usize {
         let segments = |group: &lynx_burn::plan::planner::LayerGroup| {
             let replay = group.replay;
             let choices = group.choices.iter();
-            choices
-                .map(|&choice| (choice, replay))
-                .collect::<Vec<_>>()
+            choices.map(|&choice| (choice, replay)).collect::<Vec<_>>()
         };
         layers.flat_map(segments).collect()
     };

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lynx_burn::plan::sim::timeline::Timeline;
-use lynx_burn::{ActionSpan, MessageSpan, Observer, RecomputeSpan, Recorder, RunStart, SumSpan, WaitSpan};
+use lynx_burn::{
+    ActionSpan, MessageSpan, Observer, RecomputeSpan, Recorder, RunStart, SumSpan, WaitSpan,
+};
 
 /// An observer that looks only when it is told to: a long run would fill the memory otherwise.
 #[derive(Debug, Default)]

@@ -211,10 +211,7 @@ impl Strategy {
 }
 
 /// The faster one of two plans, the first where they are alike, or the only one there is.
-fn faster(
-    own: Result<Plan, PlanError>,
-    other: Result<Plan, PlanError>,
-) -> Result<Plan, PlanError> {
+fn faster(own: Result<Plan, PlanError>, other: Result<Plan, PlanError>) -> Result<Plan, PlanError> {
     match (own, other) {
         (Ok(own), Ok(other)) if other.step.time >= own.step.time => Ok(own),
         (Err(error), Err(_)) => Err(error),
