@@ -6,5 +6,8 @@
 //! *ratios within a round*, with their range.
 
 pub mod evaluation;
-pub mod machine;
+pub mod machine {
+    //! On what machine a figure was measured.
+    pub use gpt_example::bench::Machine;
+}
 pub mod rounds;

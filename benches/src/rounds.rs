@@ -70,6 +70,12 @@ pub fn quantile(values: &[f64], q: f64) -> f64 {
     }
 }
 
+/// The median of so many durations, in milliseconds, and the quartiles.
+pub fn spread_ms(times: &[Duration]) -> [f64; 3] {
+    let ms: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
+    [0.5, 0.25, 0.75].map(|q| quantile(&ms, q))
+}
+
 /// A Markdown table of timings.
 pub fn table(timings: &[Timing]) -> String {
     let first = timings.first().map_or("", |timing| &timing.variant);

@@ -24,7 +24,6 @@
 
 use std::ops::Range;
 
-use burn::nn::loss::CrossEntropyLossConfig;
 use burn::prelude::*;
 use lynx_burn::plan::layout::Segment;
 use lynx_burn::{Boundary, Chain, Context, Sharding, Summed, TensorMap};
@@ -220,12 +219,10 @@ impl Chain for Gpt {
         match output {
             Activations::Logits(logits) => {
                 let [batch, seq, vocabulary] = logits.dims();
-                CrossEntropyLossConfig::new()
-                    .init(&logits.device())
-                    .forward(
-                        logits.reshape([batch * seq, vocabulary]),
-                        target.reshape([batch * seq]),
-                    )
+                self.cross_entropy(
+                    logits.reshape([batch * seq, vocabulary]),
+                    target.reshape([batch * seq]),
+                )
             }
             Activations::Scores {
                 scores,
@@ -283,23 +280,26 @@ impl Gpt {
         let (residual, branch) = match (part, branch) {
             (Part::Qkv, Branch::Whole(Summed(branch))) => {
                 let residual = self.join(residual, branch, context);
-                (Some(residual.clone()), Branch::Inside(layer.qkv(residual)))
+                (
+                    Some(residual.clone()),
+                    Branch::Inside(self.qkv(layer, residual)),
+                )
             }
             (Part::Attention, Branch::Inside(qkv)) => {
                 (residual, Branch::Inside(self.attention(qkv, context)))
             }
             (Part::Projection, Branch::Inside(mixed)) => {
-                (residual, whole(layer.projection(mixed, context)))
+                (residual, whole(self.projection(layer, mixed, context)))
             }
             (Part::MlpIn, Branch::Whole(Summed(branch))) => {
                 let residual = self.join(residual, branch, context);
                 (
                     Some(residual.clone()),
-                    Branch::Inside(layer.expand(residual)),
+                    Branch::Inside(self.expand(layer, residual)),
                 )
             }
             (Part::MlpOut, Branch::Inside(hidden)) => {
-                (residual, whole(layer.contract(hidden, context)))
+                (residual, whole(self.contract(layer, hidden, context)))
             }
             (part, branch) => unreachable!("{part:?} does not follow {branch:?}"),
         };

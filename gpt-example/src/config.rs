@@ -2,6 +2,7 @@
 //!
 //! They are checked in one place, so that building a model cannot fail.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// No size may be larger: sizes then multiply without overflow, and no machine holds more.
@@ -23,6 +24,17 @@ pub struct GptConfig {
     pub vocabulary: usize,
     /// Probability of dropping an element, in `[0, 1)`.
     pub dropout: f64,
+}
+
+/// Whose modules a [`Gpt`](crate::Gpt) is made of; parameters and their names are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Modules {
+    /// `lynx_burn::nn`: fused operations that keep what cannot be made again cheaply
+    #[default]
+    Lynx,
+    /// Burn's own, for comparison
+    Burn,
 }
 
 /// Sizes that make no model.

@@ -48,5 +48,5 @@ pub mod train;
 mod vocabulary;
 
 pub use chain::Activations;
-pub use config::{ConfigError, GptConfig};
+pub use config::{ConfigError, GptConfig, Modules};
 pub use model::Gpt;

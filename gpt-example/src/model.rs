@@ -1,7 +1,8 @@
 //! GPT-2: its parameters and what its parts compute.
 //!
 //! Pre-norm layers, learned positions, GELU, a final norm, and a head that reuses the token
-//! embedding. Two things differ from a model written for one device:
+//! embedding. What is not a matrix product runs as `lynx_burn::nn`'s fused operations, or, for
+//! comparison, as Burn's own. Two things differ from a model written for one device:
 //!
 //! - every module is an `Option`, because a stage holds only those that its segments use;
 //! - initial values are a function of the seed and the parameter's place, and are made when first
@@ -9,13 +10,18 @@
 //!
 //! Where the model may be cut is told in [`chain`](crate::chain).
 
-use burn::nn::{Embedding, LayerNorm, LayerNormConfig, Linear};
+use burn::module::Param;
+use burn::nn::loss::CrossEntropyLossConfig as BurnCrossEntropyLossConfig;
+use burn::nn::{Embedding, Linear};
 use burn::prelude::*;
-use burn::tensor::activation;
+use burn::tensor::{activation, module};
 use lynx_burn::Context;
-use lynx_burn::nn::{Dropout, DropoutConfig};
+use lynx_burn::nn::{
+    CausalSelfAttention, CausalSelfAttentionConfig, CrossEntropyLossConfig, Dropout, DropoutConfig,
+    Gelu, LayerNorm, LayerNormConfig,
+};
 
-use crate::config::{ConfigError, GptConfig};
+use crate::config::{ConfigError, GptConfig, Modules};
 use crate::init::Initial;
 use crate::vocabulary;
 
@@ -30,8 +36,11 @@ pub struct Gpt {
     pub(crate) final_norm: Option<LayerNorm>,
     /// One module for all places: what is dropped depends on the place, not on the module.
     dropout: Dropout,
+    attention: CausalSelfAttention,
     /// Width of an attention head.
     pub(crate) d_head: usize,
+    /// Whether what is not a product runs as Burn's own operations.
+    plain: bool,
 }
 
 /// The modules of one layer, each if its segment is held.
@@ -60,6 +69,10 @@ impl Gpt {
         let dropout = DropoutConfig::new(config.dropout)
             .init()
             .map_err(|_| ConfigError::Dropout(config.dropout))?;
+        let attention = CausalSelfAttentionConfig::new(config.heads)
+            .with_dropout(config.dropout)
+            .init()
+            .map_err(|_| ConfigError::Dropout(config.dropout))?;
         let d = config.d_model;
         let norm = || Some(LayerNormConfig::new(d).init(device));
         let layers = (0..config.layers)
@@ -85,8 +98,19 @@ impl Gpt {
             layers,
             final_norm: norm(),
             dropout,
+            attention,
             d_head: d / config.heads,
+            plain: false,
         })
+    }
+
+    /// The same parameters, computed by other modules.
+    #[must_use]
+    pub fn with_modules(self, modules: Modules) -> Self {
+        Self {
+            plain: modules == Modules::Burn,
+            ..self
+        }
     }
 
     /// Tokens and their positions as vectors; of several ranks, those of the rank's own tokens, the
@@ -116,22 +140,34 @@ impl Gpt {
         branch: Tensor<3>,
         context: &Context,
     ) -> Tensor<3> {
-        let branch = self.dropout.forward(branch, context);
         match residual {
-            Some(residual) => residual + branch,
-            None => branch,
+            Some(residual) if self.plain => residual + self.dropout.forward(branch, context),
+            Some(residual) => self.dropout.forward_add(branch, residual, context),
+            None => self.dropout.forward(branch, context),
         }
     }
 
     /// Causal attention of every head that is held here.
-    ///
-    /// The mask is made here: it costs less than keeping it.
     ///
     /// # Shapes
     ///
     /// `[batch, seq, 3 * width]` to `[batch, seq, width]`, where the width is that of all heads
     /// here: `d_model`, or a rank's share of it.
     pub(crate) fn attention(&self, qkv: Tensor<3>, context: &Context) -> Tensor<3> {
+        match self.plain {
+            true => self.plain_attention(qkv, context),
+            false => self.attention.forward(qkv, context),
+        }
+    }
+
+    /// The same of Burn's operations, with the whole matrix of weights.
+    ///
+    /// The mask is made here: it costs less than keeping it.
+    ///
+    /// # Shapes
+    ///
+    /// `[batch, seq, 3 * width]` to `[batch, seq, width]`
+    fn plain_attention(&self, qkv: Tensor<3>, context: &Context) -> Tensor<3> {
         let [batch, seq, width] = qkv.dims();
         let width = width / 3;
         let d_head = self.d_head;
@@ -163,33 +199,70 @@ impl Gpt {
         let [batch, seq, d_model] = residual.dims();
         let weight = held(&self.token_embedding).weight.val();
         let [vocabulary, _] = weight.dims();
-        held(&self.final_norm)
-            .forward(residual)
+        self.norm(&self.final_norm, residual)
             .reshape([batch * seq, d_model])
             .matmul(weight.transpose())
             .reshape([batch, seq, vocabulary])
     }
-}
 
-impl Layer {
+    /// The mean loss of scores against the tokens that came.
+    ///
+    /// # Shapes
+    ///
+    /// `[rows, vocabulary]` and `[rows]` to `[1]`
+    pub(crate) fn cross_entropy(&self, logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+        match self.plain {
+            true => BurnCrossEntropyLossConfig::new()
+                .init(&logits.device())
+                .forward(logits, targets),
+            false => CrossEntropyLossConfig::new()
+                .init()
+                .forward(logits, targets),
+        }
+    }
+
+    /// `[batch, seq, d_model]`, twice
+    fn norm(&self, norm: &Option<LayerNorm>, input: Tensor<3>) -> Tensor<3> {
+        let norm = held(norm);
+        if !self.plain {
+            return norm.forward(input);
+        }
+        let beta = norm.beta.as_ref().map(Param::val);
+        module::layer_norm(input, norm.gamma.val(), beta, norm.epsilon())
+    }
+
     /// `[batch, seq, d_model]` to `[batch, seq, 3 * width]`
-    pub(crate) fn qkv(&self, residual: Tensor<3>) -> Tensor<3> {
-        held(&self.qkv).forward(held(&self.attention_norm).forward(residual))
+    pub(crate) fn qkv(&self, layer: &Layer, residual: Tensor<3>) -> Tensor<3> {
+        held(&layer.qkv).forward(self.norm(&layer.attention_norm, residual))
     }
 
     /// `[batch, seq, width]` to `[batch, seq, d_model]`
-    pub(crate) fn projection(&self, mixed: Tensor<3>, context: &Context) -> Tensor<3> {
-        rows(held(&self.projection), mixed, context)
+    pub(crate) fn projection(
+        &self,
+        layer: &Layer,
+        mixed: Tensor<3>,
+        context: &Context,
+    ) -> Tensor<3> {
+        rows(held(&layer.projection), mixed, context)
     }
 
     /// `[batch, seq, d_model]` to `[batch, seq, 4 * d_model]`
-    pub(crate) fn expand(&self, residual: Tensor<3>) -> Tensor<3> {
-        held(&self.expand).forward(held(&self.mlp_norm).forward(residual))
+    pub(crate) fn expand(&self, layer: &Layer, residual: Tensor<3>) -> Tensor<3> {
+        held(&layer.expand).forward(self.norm(&layer.mlp_norm, residual))
     }
 
     /// `[batch, seq, 4 * d_model]`, or a rank's share of it, to `[batch, seq, d_model]`
-    pub(crate) fn contract(&self, hidden: Tensor<3>, context: &Context) -> Tensor<3> {
-        rows(held(&self.contract), activation::gelu(hidden), context)
+    pub(crate) fn contract(
+        &self,
+        layer: &Layer,
+        hidden: Tensor<3>,
+        context: &Context,
+    ) -> Tensor<3> {
+        let hidden = match self.plain {
+            true => activation::gelu(hidden),
+            false => Gelu::new().forward(hidden),
+        };
+        rows(held(&layer.contract), hidden, context)
     }
 }
 

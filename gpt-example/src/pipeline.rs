@@ -74,7 +74,8 @@ pub fn build_observed(
     }
     let segments = Gpt::segments_of(config.layers);
     builder.train_parts(segments, optimizer(training), |range, device| {
-        Ok(Gpt::new(config, training.seed, device)?.keep(range))
+        let gpt = Gpt::new(config, training.seed, device)?;
+        Ok(gpt.with_modules(args.model.modules).keep(range))
     })
 }
 

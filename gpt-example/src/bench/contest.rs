@@ -10,7 +10,7 @@ use lynx_burn::{BackwardReport, Recorder, Trainer};
 use serde::{Deserialize, Serialize};
 
 use super::burn_alone::BurnAlone;
-use super::contender::{NONE, WAYS, Way};
+use super::contender::{IDLE, NONE, WAYS, Way};
 use super::{BenchError, Ground};
 use crate::model::Gpt;
 
@@ -142,6 +142,10 @@ pub(super) fn hold(
     let mut contenders: Vec<Contender> = found.into_iter().flatten().collect();
     compare(ground, &mut contenders)?;
     let mut plain = BurnAlone::ways(ground)?;
+    for one in &mut plain {
+        // The step that the comparison was for the others.
+        one.step(LEARNING_RATE, &ground.batches)?;
+    }
     let mut plain_samples = vec![Vec::new(); plain.len()];
     take_turns(ground, &mut contenders, rounds, |expected| {
         for (one, samples) in plain.iter_mut().zip(&mut plain_samples) {
@@ -151,8 +155,14 @@ pub(super) fn hold(
         }
         Ok(())
     })?;
+    for samples in &mut plain_samples {
+        samples.remove(0);
+    }
     let mut timelines = Vec::new();
-    for contender in contenders.iter().filter(|one| !one.way.overlaps_nothing()) {
+    for contender in contenders
+        .iter()
+        .filter(|one| !one.way.overlaps_nothing() && one.way.name != IDLE)
+    {
         if let Some(last) = contender.recorder.take().pop() {
             timelines.push(Timelines {
                 strategy: contender.way.name.to_owned(),

@@ -60,7 +60,8 @@ impl Ground {
         let talks = setting.ranks > 1 || setting.stages > 1;
         let speed = match talks && setting.communication > 0.0 {
             true => fitting(setting, with)?,
-            false => FREE,
+            // As good as no time at all.
+            false => speed(FASTEST),
         };
         let mut setup = with(speed);
         setup.budget = budget(&setup, setting.room)?;
@@ -78,12 +79,6 @@ impl Ground {
         setting.micro_batches * setting.windows * setting.config.context
     }
 }
-
-/// As good as no time at all.
-const FREE: LinkSpeed = LinkSpeed {
-    bytes_per_second: NonZeroU64::MAX,
-    latency: Nanos(0),
-};
 
 /// The speed at which communication is the setting's share of a step without recompute.
 fn fitting(setting: &Setting, with: impl Fn(LinkSpeed) -> Setup) -> Result<LinkSpeed, BenchError> {
@@ -106,11 +101,7 @@ fn fitting(setting: &Setting, with: impl Fn(LinkSpeed) -> Setup) -> Result<LinkS
         Ok(all.seconds() / none.step.time.seconds())
     };
     // The share falls as the speed grows: halve the interval of its logarithm.
-    let speed = |exponent: f64| LinkSpeed {
-        bytes_per_second: NonZeroU64::new(10_f64.powf(exponent) as u64).unwrap_or(NonZeroU64::MIN),
-        latency: Nanos(0),
-    };
-    let (mut slow, mut fast) = (5.0, 14.0);
+    let (mut slow, mut fast) = (5.0, FASTEST);
     for _ in 0..40 {
         let middle = (slow + fast) / 2.0;
         match share(speed(middle))? > setting.communication {
@@ -119,6 +110,17 @@ fn fitting(setting: &Setting, with: impl Fn(LinkSpeed) -> Setup) -> Result<LinkS
         }
     }
     Ok(speed(fast))
+}
+
+/// The logarithm of more bytes a second than anything here moves.
+const FASTEST: f64 = 14.0;
+
+/// So many bytes a second, by their decimal logarithm.
+fn speed(exponent: f64) -> LinkSpeed {
+    LinkSpeed {
+        bytes_per_second: NonZeroU64::new(10_f64.powf(exponent) as u64).unwrap_or(NonZeroU64::MIN),
+        latency: Nanos(0),
+    }
 }
 
 /// What full recompute needs, with `room` times its activations.

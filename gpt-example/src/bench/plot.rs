@@ -44,7 +44,8 @@ fn bars(panel: &Area<'_>, rows: &[Row], setting: &str) -> Result<(), Box<dyn std
         .margin(12)
         .x_label_area_size(28)
         .y_label_area_size(230)
-        .build_cartesian_2d(0.0..most * 1.12, 0..own.len())?;
+        // Whole numbers would be bars' places, but plotters never ends when it looks for none to label.
+        .build_cartesian_2d(0.0..most * 1.12, 0.0..own.len() as f64)?;
     chart
         .configure_mesh()
         .disable_y_mesh()
@@ -57,19 +58,16 @@ fn bars(panel: &Area<'_>, rows: &[Row], setting: &str) -> Result<(), Box<dyn std
             true => NOT_OVERLAPPED,
             false => OVERLAPPED,
         };
-        let bar = [(0.0, at), (row.relative_to_none, at + 1)];
-        let mut bar = Rectangle::new(bar, colour.filled());
-        bar.set_margin(3, 3, 0, 0);
-        chart.draw_series([bar])?;
+        let (low, high) = (at as f64 + 0.1, at as f64 + 0.9);
+        let bar = [(0.0, low), (row.relative_to_none, high)];
+        chart.draw_series([Rectangle::new(bar, colour.filled())])?;
         let text = ("sans-serif", 14).into_font();
         let label = format!("{:.3}", row.relative_to_none);
-        let place = chart.backend_coord(&(row.relative_to_none, at + 1));
-        let (left, _) = chart.backend_coord(&(0.0, at + 1));
+        let place = chart.backend_coord(&(row.relative_to_none, high));
         let base = panel.get_base_pixel();
         let (x, y) = (place.0 - base.0, place.1 - base.1);
-        panel.draw(&Text::new(label, (x + 6, y + 6), text.clone()))?;
-        panel.draw(&Text::new(row.strategy.clone(), (16, y + 6), text))?;
-        debug_assert!(left <= place.0);
+        panel.draw(&Text::new(label, (x + 6, y + 2), text.clone()))?;
+        panel.draw(&Text::new(row.strategy.clone(), (16, y + 2), text))?;
     }
     Ok(())
 }

@@ -53,6 +53,7 @@ pub(crate) fn prepare(args: &mut TrainArgs) -> Result<Option<(Watch, Orders)>, R
     let windows = args.training.batch().div_ceil(micro_batches);
     let subject = Subject {
         config: args.config(),
+        modules: args.model.modules,
         windows,
         ranks,
         cores: cores_of_each(device, workers, one_core_each),

@@ -73,10 +73,10 @@ enum Command {
     /// Tell how long a plan's step takes, and draw it.
     #[command(allow_negative_numbers = true, args_override_self = true)]
     Simulate(Box<SimulateArgs>),
-    /// Write a script that completes this program's options in a shell.
-    Completions(CompletionsArgs),
     /// Compare all ways to recompute in real steps, over emulated links.
     Bench(Box<BenchArgs>),
+    /// Write a script that completes this program's options in a shell.
+    Completions(CompletionsArgs),
 }
 
 /// What the program is asked to do.
@@ -92,10 +92,10 @@ pub enum Task {
     Plan(Box<PlanArgs>),
     /// To simulate.
     Simulate(Box<SimulateArgs>),
-    /// To write completions.
-    Completions(CompletionsArgs),
     /// To compare.
     Bench(Box<BenchArgs>),
+    /// To write completions.
+    Completions(CompletionsArgs),
 }
 
 impl Cli {
@@ -121,8 +121,8 @@ impl Cli {
             Some(Command::Eval(args)) => Task::Eval(args),
             Some(Command::Plan(args)) => Task::Plan(args),
             Some(Command::Simulate(args)) => Task::Simulate(args),
-            Some(Command::Completions(args)) => Task::Completions(args),
             Some(Command::Bench(args)) => Task::Bench(args),
+            Some(Command::Completions(args)) => Task::Completions(args),
             None => Task::Train(Box::new(TrainArgs { given, ..cli.train })),
         })
     }

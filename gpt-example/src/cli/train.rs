@@ -13,6 +13,7 @@ use super::budget::BudgetArgs;
 use super::overlap::OverlapArgs;
 use super::saving::SavingArgs;
 use super::values::count;
+use crate::config::Modules;
 use crate::device::DeviceName;
 
 /// All options of a training run.
@@ -67,6 +68,9 @@ pub struct ModelArgs {
     /// Probability of dropping an activation in training
     #[arg(long, value_name = "P", default_value_t = 0.05)]
     pub dropout: f64,
+    /// Whose modules compute what is not a matrix product
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Modules::Lynx)]
+    pub modules: Modules,
 }
 
 /// How the model is cut and what is recomputed.

@@ -4,7 +4,7 @@ use burn::prelude::*;
 use lynx_burn::measure::{MeasureOptions, Measured, measure};
 
 use super::error::PlanningError;
-use crate::config::GptConfig;
+use crate::config::{GptConfig, Modules};
 use crate::data::micro_batches;
 use crate::device::DeviceName;
 use crate::model::Gpt;
@@ -14,6 +14,8 @@ use crate::model::Gpt;
 pub(crate) struct Subject {
     /// The sizes of the model.
     pub(crate) config: GptConfig,
+    /// Whose modules it is made of.
+    pub(crate) modules: Modules,
     /// Windows of text in a micro-batch.
     pub(crate) windows: usize,
     /// Ranks that share every segment; the first is run, alone.
@@ -72,7 +74,7 @@ impl Subject {
         let text: Vec<u8> = text.take(windows + config.context).collect();
         let starts: Vec<usize> = (0..windows).collect();
         let mut parts = micro_batches(&text, &starts, config.context, 1, (device, device));
-        let model = Gpt::new(config, 0, device)?;
+        let model = Gpt::new(config, 0, device)?.with_modules(self.modules);
         let part = parts.remove(0);
         Ok(measure(model, part.input, part.target, device, &options)?)
     }

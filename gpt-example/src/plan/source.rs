@@ -57,6 +57,7 @@ impl Source {
         let ranks = source.tp.unwrap_or(1);
         let subject = Subject {
             config: model.sizes.config(),
+            modules: model.sizes.modules,
             windows: source.micro_batch.unwrap_or(1),
             ranks,
             cores: cores_of_each(model.device, args.setup.pp * ranks, model.one_core_each),

@@ -6,7 +6,8 @@ mod philox;
 mod stream;
 
 pub use dropout::{
-    DropoutError, KeepProbability, RowSlice, fill_dropout_mask, fill_dropout_mask_slice,
+    DropoutError, DropoutMask, KeepProbability, RowSlice, fill_dropout_mask,
+    fill_dropout_mask_slice,
 };
 pub use normal::fill_normal;
 pub use philox::Philox4x32;

@@ -1,6 +1,7 @@
 //! Which stream of random numbers a place in a training run reads.
 
 use super::Philox4x32;
+use super::philox::SIDE_BY_SIDE;
 
 /// The name of one stream: a place in the model at a moment of the run.
 ///
@@ -22,8 +23,8 @@ pub struct StreamKey {
 }
 
 /// A stream made ready for reading blocks.
-#[derive(Clone, Copy)]
-pub(super) struct Stream {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stream {
     generator: Philox4x32,
     site: u32,
     salt: u32,
@@ -31,7 +32,7 @@ pub(super) struct Stream {
 
 impl StreamKey {
     /// Mixes the key once, so that each block costs one Philox evaluation.
-    pub(super) fn open(self) -> Stream {
+    pub(crate) fn open(self) -> Stream {
         let seed = [self.seed as u32, (self.seed >> 32) as u32];
         let mixed = Philox4x32::new(seed).block([
             self.step as u32,
@@ -48,11 +49,30 @@ impl StreamKey {
 }
 
 impl Stream {
+    /// Key, site and salt: what a device needs to read the same stream.
+    #[cfg(feature = "cube")]
+    pub(crate) fn parts(self) -> [u32; 4] {
+        let [first, second] = self.generator.key();
+        [first, second, self.site, self.salt]
+    }
+
     /// The words of elements `4 * index .. 4 * index + 4`.
     #[inline]
     pub(super) fn block(&self, index: u64) -> [u32; 4] {
         self.generator
             .block([index as u32, (index >> 32) as u32, self.site, self.salt])
+    }
+
+    /// The words of the next blocks, in order, two in each element.
+    #[inline(always)]
+    pub(super) fn blocks(&self, index: u64) -> [u64; 2 * SIDE_BY_SIDE] {
+        let (mut low, mut high) = ([0; SIDE_BY_SIDE], [0; SIDE_BY_SIDE]);
+        for (i, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
+            let index = index.wrapping_add(i as u64);
+            *low = index as u32;
+            *high = (index >> 32) as u32;
+        }
+        self.generator.blocks(low, high, [self.site, self.salt])
     }
 }
 

@@ -6,7 +6,7 @@ use burn::prelude::*;
 use lynx_kernels::random::{DropoutError, KeepProbability, RowSlice};
 
 use crate::runtime::chain::{Context, Mode};
-use crate::runtime::ops;
+use crate::runtime::ops::{self, Drop};
 
 /// Configuration of [`Dropout`].
 #[derive(Config, Debug)]
@@ -46,7 +46,7 @@ impl Dropout {
     ///
     /// Input and output: `[...]`, any.
     pub fn forward<const D: usize>(&self, input: Tensor<D>, context: &Context) -> Tensor<D> {
-        self.apply(input, context, None)
+        self.apply(input, drop_at(self.prob, context, None))
     }
 
     /// The same for a tensor of which every rank has a slice of equal size along `dim`: each drops
@@ -65,28 +65,59 @@ impl Dropout {
         dim: usize,
         context: &Context,
     ) -> Tensor<D> {
-        let length: usize = input.dims()[dim..].iter().product();
-        let slice = RowSlice {
-            whole: length * context.ranks(),
-            first: length * context.rank().0,
-            length,
-        };
-        self.apply(input, context, (context.ranks() > 1).then_some(slice))
+        let length = input.dims()[dim..].iter().product();
+        self.apply(input, drop_at(self.prob, context, Some(length)))
     }
 
-    fn apply<const D: usize>(
+    /// `residual + dropout(input)`, in one pass.
+    ///
+    /// The same bits as [`forward`](Self::forward) and an addition. Takes a site of the context.
+    ///
+    /// # Shapes
+    ///
+    /// All `[...]`, the same.
+    ///
+    /// # Panics
+    ///
+    /// If the two shapes differ.
+    pub fn forward_add<const D: usize>(
         &self,
         input: Tensor<D>,
+        residual: Tensor<D>,
         context: &Context,
-        slice: Option<RowSlice>,
     ) -> Tensor<D> {
-        let key = context.next_stream();
-        match KeepProbability::from_drop(self.prob) {
-            Ok(keep) if context.mode() == Mode::Training && self.prob > 0.0 => {
-                ops::dropout(input, key, keep, slice)
-            }
-            // The probability was checked when the module was made.
-            _ => input,
+        let (found, expected) = (residual.dims(), input.dims());
+        assert_eq!(found, expected, "dropout: a residual of another shape");
+        match drop_at(self.prob, context, None) {
+            Some(drop) => ops::dropout_add(input, None, Some(residual), drop),
+            None => residual + input,
         }
+    }
+
+    fn apply<const D: usize>(&self, input: Tensor<D>, drop: Option<Drop>) -> Tensor<D> {
+        match drop {
+            Some(drop) => ops::dropout_add(input, None, None, drop),
+            None => input,
+        }
+    }
+}
+
+/// The mask of the next place in `context`, if anything is dropped there. `shared` is how many
+/// elements of each row of a tensor that the ranks share a rank has.
+pub(super) fn drop_at(prob: f64, context: &Context, shared: Option<usize>) -> Option<Drop> {
+    let key = context.next_stream();
+    let slice = shared.map(|length| RowSlice {
+        whole: length * context.ranks(),
+        first: length * context.rank().0,
+        length,
+    });
+    match KeepProbability::from_drop(prob) {
+        Ok(keep) if context.mode() == Mode::Training && prob > 0.0 => Some(Drop {
+            key,
+            keep,
+            slice: slice.filter(|_| context.ranks() > 1),
+        }),
+        // The probability was checked when the module was made.
+        _ => None,
     }
 }

@@ -2,15 +2,13 @@
 
 use std::sync::PoisonError;
 
+use super::{PlaceSlot, RecomputeOps};
 use burn::backend::autodiff::{
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
     grads::Gradients,
     ops::{Backward, NodeGuard, Ops, OpsKind, unary},
 };
 use burn::backend::{Autodiff, Backend, tensor::FloatTensor};
-use lynx_kernels::random::{KeepProbability, RowSlice, StreamKey};
-
-use super::{PlaceSlot, RecomputeOps, mask_like};
 
 impl<B: RecomputeOps, C: CheckpointStrategy> RecomputeOps for Autodiff<B, C> {
     fn segment_enter(input: FloatTensor<Self>, anchor: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -99,40 +97,6 @@ impl<B: RecomputeOps, C: CheckpointStrategy> RecomputeOps for Autodiff<B, C> {
         match Seed.prepare::<C>([place, node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish(gradient, token),
             OpsKind::UnTracked(prep) => prep.finish(token),
-        }
-    }
-
-    fn keyed_dropout(
-        input: FloatTensor<Self>,
-        key: StreamKey,
-        keep: KeepProbability,
-        slice: Option<RowSlice>,
-    ) -> FloatTensor<Self> {
-        #[derive(Debug)]
-        struct Dropout;
-
-        impl<B: Backend> Backward<B, 1> for Dropout {
-            type State = (StreamKey, KeepProbability, Option<RowSlice>);
-
-            fn backward(
-                self,
-                ops: Ops<Self::State, 1>,
-                grads: &mut Gradients,
-                _checkpointer: &mut Checkpointer,
-            ) {
-                let (key, keep, slice) = ops.state;
-                unary::<B, _>(ops.parents, ops.node, grads, |gradient| {
-                    let mask = mask_like::<B>(&gradient, key, keep, slice);
-                    B::float_mul(gradient, mask)
-                });
-            }
-        }
-
-        let (input, node) = input.into_parts();
-        let output = B::keyed_dropout(input, key, keep, slice);
-        match Dropout.prepare::<C>([node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((key, keep, slice), output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
         }
     }
 }

@@ -17,7 +17,7 @@
 //! With them a tape keeps what Burn's operations saved for backward and nothing else: exactly what
 //! the same operations keep in an uncut model.
 //!
-//! The fourth, `dropout`, is an operation because its mask must not be saved either.
+//! The operations of a model that know what to keep are in [`fused`].
 //!
 //! One trait, [`RecomputeOps`]; the backends' implementations are its defaults, which are written
 //! in terms of any backend, and the gradients are in `autodiff.rs`.
@@ -25,20 +25,20 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::backend::autodiff::ops::NodeGuard;
-use burn::backend::{Backend, Dispatch, TensorMetadata, backend_extension, tensor::FloatTensor};
+use burn::backend::{Backend, Dispatch, backend_extension, tensor::FloatTensor};
 use burn::prelude::*;
-use burn::tensor::{DType, TensorData};
-use lynx_kernels::random::{
-    KeepProbability, RowSlice, StreamKey, fill_dropout_mask, fill_dropout_mask_slice,
-};
 
 mod autodiff;
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 mod cube;
 #[cfg(feature = "flex")]
 mod flex;
+mod fused;
 #[cfg(feature = "remote")]
 mod remote;
+
+pub use fused::{Drop, FusedOps, Kernels, Optional};
+pub(crate) use fused::{bias_gelu, causal_attention, cross_entropy, dropout_add, layer_norm};
 
 /// Takes a place out of the dispatch to a backend.
 pub type PlaceSlot = Arc<Mutex<Option<NodeGuard>>>;
@@ -78,39 +78,6 @@ pub trait RecomputeOps: Backend {
         let _ = (place, gradient);
         token
     }
-
-    /// `input` with elements dropped by the mask that `key` names, or by a slice of it.
-    fn keyed_dropout(
-        input: FloatTensor<Self>,
-        key: StreamKey,
-        keep: KeepProbability,
-        slice: Option<RowSlice>,
-    ) -> FloatTensor<Self> {
-        let mask = mask_like::<Self>(&input, key, keep, slice);
-        Self::float_mul(input, mask)
-    }
-}
-
-/// The dropout mask of `input`, built on the host: the CubeCL twin of the generator comes with the
-/// kernels.
-fn mask_like<B: Backend>(
-    input: &FloatTensor<B>,
-    key: StreamKey,
-    keep: KeepProbability,
-    slice: Option<RowSlice>,
-) -> FloatTensor<B> {
-    let shape = input.shape();
-    let mut mask = vec![0f32; shape.num_elements()];
-    match slice {
-        None => fill_dropout_mask(key, keep, &mut mask),
-        Some(slice) => fill_dropout_mask_slice(key, keep, slice, &mut mask),
-    }
-    let data = TensorData::new(mask, shape);
-    let data = match input.dtype() {
-        DType::F32 => data,
-        other => data.convert_dtype(other),
-    };
-    B::float_from_data(data, &input.device())
 }
 
 /// Makes `input` the entry of a tape; returns it and the anchor that collects its gradient.
@@ -157,15 +124,4 @@ pub(crate) fn seed<const D: usize>(
 pub(crate) fn sweep(device: &Device) {
     let device = device.clone().autodiff();
     let _ = Tensor::<1>::zeros([1], &device).require_grad().backward();
-}
-
-/// Dropout whose mask is a function of `key`; of a slice of a larger tensor, the slice of its mask.
-pub(crate) fn dropout<const D: usize>(
-    input: Tensor<D>,
-    key: StreamKey,
-    keep: KeepProbability,
-    slice: Option<RowSlice>,
-) -> Tensor<D> {
-    let input = input.into_dispatch();
-    Tensor::from_dispatch(Dispatch::keyed_dropout(input, key, keep, slice))
 }

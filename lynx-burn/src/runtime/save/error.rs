@@ -26,7 +26,19 @@ pub enum SaveError {
     },
     /// The trainer could not give its state.
     #[error(transparent)]
-    Train(#[from] TrainError),
+    Train(Box<TrainError>),
+}
+
+impl From<TrainError> for SaveError {
+    fn from(error: TrainError) -> Self {
+        Self::Train(Box::new(error))
+    }
+}
+
+impl From<TrainError> for LoadError {
+    fn from(error: TrainError) -> Self {
+        Self::Train(Box::new(error))
+    }
 }
 
 impl SaveError {
@@ -115,7 +127,7 @@ pub enum LoadError {
     },
     /// The trainer could not take the state.
     #[error(transparent)]
-    Train(#[from] TrainError),
+    Train(Box<TrainError>),
 }
 
 impl LoadError {

@@ -5,6 +5,7 @@
 //! read, each stage takes those of its own parameters and puts its own ids in. Of several ranks each
 //! has the state of its slice, which is put together as the parameter is.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -81,8 +82,8 @@ pub(crate) fn write(
             }
         }
         for (name, (owner, slices)) in tensors {
-            if !whole.contains_key(&name) {
-                whole.insert(name, unite(&owner, slices, ranks, path)?);
+            if let Entry::Vacant(place) = whole.entry(name) {
+                place.insert(unite(&owner, slices, ranks, path)?);
             }
         }
     }

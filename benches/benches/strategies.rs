@@ -1,0 +1,33 @@
+//! Every way to recompute, in real steps over emulated links: what `gpt bench` runs, left in
+//! `benches/results`.
+//!
+//! `cargo bench -p lynx-benches --bench strategies [-- SETTING ..]`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use gpt_example::bench;
+use gpt_example::cli::BenchArgs;
+
+#[global_allocator]
+static ALLOCATOR: lynx_burn::memory::TrackingAllocator = lynx_burn::memory::TrackingAllocator;
+
+fn main() -> ExitCode {
+    // Cargo adds options of its own harness.
+    let settings = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with("--"));
+    let args = BenchArgs {
+        settings: settings.collect(),
+        rounds: 11,
+        sweep_rounds: 5,
+        out: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/results")),
+    };
+    match bench::run(&args) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

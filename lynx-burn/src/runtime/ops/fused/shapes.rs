@@ -1,0 +1,29 @@
+//! Shapes that several operations need.
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::Shape;
+
+/// Elements of the last axis, and how many such rows there are.
+pub(super) fn rows<B: Backend>(tensor: &FloatTensor<B>) -> (usize, usize) {
+    let shape = tensor.shape();
+    let width = shape[shape.num_dims() - 1];
+    (shape.num_elements() / width.max(1), width)
+}
+
+/// A vector as the last axis of a tensor of so many dimensions.
+pub(super) fn as_last_axis<B: Backend>(
+    vector: FloatTensor<B>,
+    dimensions: usize,
+) -> FloatTensor<B> {
+    let mut shape = vec![1; dimensions];
+    shape[dimensions - 1] = vector.shape().num_elements();
+    B::float_reshape(vector, Shape::from(shape))
+}
+
+/// The sum over all axes but the last. `[width]`
+pub(super) fn sum_rows<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
+    let (rows, width) = rows::<B>(&tensor);
+    let tensor = B::float_reshape(tensor, Shape::from(vec![rows, width]));
+    B::float_reshape(B::float_sum_dim(tensor, 0), Shape::from(vec![width]))
+}
