@@ -5,7 +5,7 @@
 
 use lynx_burn::Split;
 
-use crate::cli::{GenerateArgs, ModelArgs, TrainArgs};
+use crate::cli::{BudgetArgs, GenerateArgs, ModelArgs, OverlapKind, TrainArgs};
 use crate::config::{ConfigError, GptConfig};
 use crate::schedule::LearningRate;
 use crate::tokenizer::VOCABULARY;
@@ -50,6 +50,18 @@ pub enum SettingsError {
         minimum: f64,
         /// At the peak.
         rate: f64,
+    },
+    /// Planned overlap without a plan.
+    #[error("--overlap planned needs a plan: give --plan or --memory-budget")]
+    NothingPlanned,
+    /// Links between ranks, where there is one.
+    #[error("--collective-link joins the ranks of a stage, of which there is one: see --tp")]
+    OneRank,
+    /// An option about plans, without one.
+    #[error("{option} means nothing without --memory-budget")]
+    NoBudget {
+        /// The option.
+        option: String,
     },
     /// A number out of range.
     #[error("{option} must be {allowed}, got {value}")]
@@ -130,6 +142,8 @@ impl TrainArgs {
     /// Names the first option at fault, or the two that contradict each other.
     pub fn check(&self) -> Result<(), SettingsError> {
         self.config().validate()?;
+        self.config().check_ranks(self.overlap.tp)?;
+        self.check_overlap()?;
         let (pipeline, training) = (&self.pipeline, &self.training);
         if pipeline.micro_batches > training.batch() {
             return Err(SettingsError::MicroBatches {
@@ -149,7 +163,7 @@ impl TrainArgs {
         let positive = |value: f64| value > 0.0;
         let at_least_zero = |value: f64| value >= 0.0;
         type Number = (&'static str, f64, fn(f64) -> bool, &'static str);
-        let numbers: [Number; 5] = [
+        let numbers: [Number; 6] = [
             ("--learning-rate", rate.peak, positive, POSITIVE),
             (
                 "--min-learning-rate",
@@ -167,6 +181,12 @@ impl TrainArgs {
             (
                 "--temperature",
                 self.output.temperature,
+                at_least_zero,
+                AT_LEAST_ZERO,
+            ),
+            (
+                "--replan-above",
+                self.budget.replan_above,
                 at_least_zero,
                 AT_LEAST_ZERO,
             ),
@@ -194,6 +214,24 @@ impl TrainArgs {
         }
         Ok(())
     }
+
+    fn check_overlap(&self) -> Result<(), SettingsError> {
+        let (overlap, budget) = (&self.overlap, &self.budget);
+        let planned = self.pipeline.plan.is_some() || budget.memory_budget.is_some();
+        if overlap.overlap == Some(OverlapKind::Planned) && !planned {
+            return Err(SettingsError::NothingPlanned);
+        }
+        if overlap.collective_link.is_some() && overlap.tp == 1 {
+            return Err(SettingsError::OneRank);
+        }
+        let mut others = BudgetArgs::OTHERS.into_iter();
+        match others.find(|&name| self.given.contains(name)) {
+            Some(name) if budget.memory_budget.is_none() => Err(SettingsError::NoBudget {
+                option: format!("--{}", name.replace('_', "-")),
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -212,6 +250,9 @@ mod tests {
             check("--steps 1 --batch 1 --micro-batches 1 --layers 1"),
             Ok(())
         );
+        let within = "--tp 4 --collective-link 1GB/s,50us --overlap planned --memory-budget 1GiB";
+        assert_eq!(check(&format!("{within} --strategy full")), Ok(()));
+        assert_eq!(check("--tp 2 --overlap opportunistic"), Ok(()));
     }
 
     #[test]
@@ -234,6 +275,18 @@ mod tests {
             ),
             ("--clip -1", &["--clip", "-1"]),
             ("--temperature inf", &["--temperature", "inf"]),
+            ("--heads 4 --tp 3", &["3 ranks", "4 heads"]),
+            ("--overlap planned", &["--plan", "--memory-budget"]),
+            ("--collective-link 1GB/s", &["--collective-link", "--tp"]),
+            (
+                "--strategy full",
+                &["--strategy means", "without --memory-budget"],
+            ),
+            ("--replan-every 3", &["--replan-every means", "without"]),
+            (
+                "--memory-budget 1GiB --replan-above NaN",
+                &["--replan-above", "NaN"],
+            ),
         ];
         for (arguments, named) in cases {
             let error = check(arguments).expect_err(arguments).to_string();

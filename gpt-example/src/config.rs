@@ -56,6 +56,16 @@ pub enum ConfigError {
         /// The width.
         d_model: usize,
     },
+    /// The ranks cannot share the model.
+    #[error("{ranks} ranks cannot share {number} {what} evenly")]
+    Ranks {
+        /// The ranks.
+        ranks: usize,
+        /// How many there are of what they share.
+        number: usize,
+        /// What they share.
+        what: &'static str,
+    },
     /// Not the probability of a dropout.
     #[error("dropout must be at least 0 and below 1, got {0}")]
     Dropout(f64),
@@ -92,12 +102,38 @@ impl GptConfig {
         Ok(())
     }
 
+    /// Checks that so many ranks can share the model.
+    ///
+    /// # Errors
+    ///
+    /// Names what they cannot share.
+    pub fn check_ranks(&self, ranks: usize) -> Result<(), ConfigError> {
+        // The width of the MLP is a multiple of the heads.
+        let shared = [("heads", self.heads), ("tokens", self.vocabulary)];
+        let uneven = |(_, number): &(_, usize)| ranks == 0 || !number.is_multiple_of(ranks);
+        match shared.into_iter().find(uneven) {
+            None => Ok(()),
+            Some((what, number)) => Err(ConfigError::Ranks {
+                ranks,
+                number,
+                what,
+            }),
+        }
+    }
+
     /// Learnt numbers of the whole model, the tied embedding counted once.
     pub fn parameters(&self) -> usize {
+        self.parameters_of_rank(1)
+    }
+
+    /// Those that each of so many ranks holds.
+    pub fn parameters_of_rank(&self, ranks: usize) -> usize {
         let d = self.d_model;
-        // Weights: 3 + 1 of attention, 4 + 4 of the MLP. Biases: the same outputs. Two norms.
-        let layer = 12 * d * d + 9 * d + 4 * d;
-        (self.vocabulary + self.context) * d + self.layers * layer + 2 * d
+        // Weights: 3 + 1 of attention, 4 + 4 of the MLP. Biases of what is split by columns.
+        let shared = self.vocabulary * d + self.layers * (12 * d * d + 7 * d);
+        // Biases of what is split by rows, and two norms.
+        let whole = self.context * d + self.layers * (2 * d + 4 * d) + 2 * d;
+        shared / ranks.max(1) + whole
     }
 }
 
@@ -157,6 +193,19 @@ mod tests {
         for dropout in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
             let config = GptConfig { dropout, ..small() };
             assert!(config.validate().is_err(), "{dropout}");
+        }
+    }
+
+    #[test]
+    fn ranks_that_do_not_divide_what_they_share_are_refused() {
+        let config = GptConfig {
+            heads: 4,
+            ..small()
+        };
+        assert_eq!(config.check_ranks(2), Ok(()));
+        for (ranks, named) in [(3, "4 heads"), (4, "10 tokens"), (0, "0 ranks")] {
+            let error = config.check_ranks(ranks).expect_err("uneven").to_string();
+            assert!(error.contains(named), "{error}");
         }
     }
 }

@@ -35,8 +35,12 @@ pub(crate) fn about(
         model.context,
         configuration.parameters as f64 / 1e6
     );
+    let ranks = match args.overlap.tp {
+        1 => String::new(),
+        ranks => format!(", {ranks} ranks each"),
+    };
     let pipeline = format!(
-        "{} stages of {} layers, {}, {} micro-batches, policy {}",
+        "{} stages of {} layers{ranks}, {}, {} micro-batches, policy {}",
         layers.len(),
         layers.join(" + "),
         args.pipeline.schedule,

@@ -11,9 +11,10 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A device by name: `flex`, `wgpu`, `cuda:0`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceName {
     /// The CPU.
+    #[default]
     Flex,
     /// The first GPU that wgpu finds.
     Wgpu,

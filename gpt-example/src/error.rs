@@ -2,7 +2,7 @@
 
 use std::io;
 
-use lynx_burn::{BuildError, LoadError, SaveError, TrainError};
+use lynx_burn::{BuildError, LoadError, ReplanError, SaveError, TrainError};
 
 use crate::bench::BenchError;
 use crate::check::SettingsError;
@@ -65,6 +65,15 @@ pub enum RunError {
 impl From<ConfigError> for RunError {
     fn from(error: ConfigError) -> Self {
         Self::Settings(error.into())
+    }
+}
+
+impl From<ReplanError> for RunError {
+    fn from(error: ReplanError) -> Self {
+        match error {
+            ReplanError::Build(error) => error.into(),
+            ReplanError::Train(error) => error.into(),
+        }
     }
 }
 

@@ -7,12 +7,14 @@
 //!
 //! Nothing here knows of tapes or of what is recomputed: a policy is a word on the command line, or
 //! part of a plan. [`plan`] makes plans, [`simulate`] times and draws them, and [`planned`] hands
-//! one to the trainer. [`saved`] is what a run remembers, and [`resume`], [`generate`] and [`evaluate`]
+//! one to the trainer as [`orders`]; under a memory budget a run is measured, planned, watched, and
+//! planned again where it turns out otherwise. [`saved`] is what a run remembers, and [`resume`], [`generate`] and [`evaluate`]
 //! what is done with it;
 //! [`report`] shows it to a person.
 #![warn(missing_docs)]
 
 pub mod bench;
+mod budget;
 pub mod chain;
 pub mod check;
 pub mod cli;
@@ -28,6 +30,7 @@ mod init;
 pub mod interrupt;
 pub mod metrics;
 pub mod model;
+pub mod orders;
 pub mod pipeline;
 pub mod plan;
 pub mod planned;

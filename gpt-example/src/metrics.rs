@@ -1,6 +1,6 @@
 //! The run folder: what was asked for, and what came of it.
 //!
-//! `config.json` is written once, `metrics.jsonl` grows by a line for each logged step and can be
+//! `config.json` is written once, `plan.json` for each plan made under a memory budget, `metrics.jsonl` grows by a line for each logged step and can be
 //! read while the run goes on. Files of an earlier run in the same folder are replaced, unless it is
 //! gone on with: then its lines up to the step of its save stay.
 
@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lynx_burn::plan::planner::Plan;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::files::{self, WriteError};
@@ -39,8 +40,18 @@ pub struct Record {
     pub val_loss: Option<f64>,
     /// Training tokens a second since the record before, evaluations left out.
     pub tokens_per_s: f64,
-    /// The most bytes of boundaries and tapes that each stage kept at one time in this step.
+    /// The most bytes of boundaries and tapes that each stage, and each of its ranks, kept at one
+    /// time in this step.
     pub retained_peak_bytes: Vec<u64>,
+    /// Seconds of the step's forwards and backwards.
+    #[serde(default)]
+    pub step_s: f64,
+    /// Seconds of recompute that nothing hid, over all stages and ranks.
+    #[serde(default)]
+    pub exposed_s: f64,
+    /// Seconds of recompute in waits, likewise.
+    #[serde(default)]
+    pub hidden_s: f64,
     /// Segments recomputed in this step, over all stages and micro-batches.
     pub recomputed_segments: u64,
     /// The step's learning rate.
@@ -135,6 +146,18 @@ impl RunFolder {
             // In one piece: whoever reads meanwhile sees whole lines.
             .and_then(|line| self.metrics.write_all((line + "\n").as_bytes()))
             .map_err(WriteError::new(&self.path.join(METRICS)))
+    }
+
+    /// Writes the plan that the run obeys from here on to `plan.json`.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not allow it, or the plan contradicts itself.
+    pub fn plan(&self, plan: &Plan) -> Result<(), WriteError> {
+        let path = self.path.join("plan.json");
+        let text = plan.to_json().map_err(io::Error::other);
+        let text = text.map_err(WriteError::new(&path))?;
+        files::write(&path, |out| out.write_all(text.as_bytes()))
     }
 
     /// All records of the run, those from before it was gone on with among them. Lines that are none

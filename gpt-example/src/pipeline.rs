@@ -5,15 +5,14 @@ use std::sync::Arc;
 use burn::module::ParamGroup;
 use burn::optim::{AdamWConfig, ModuleOptimizer};
 use burn::prelude::*;
-use lynx_burn::plan::schedule::Schedule;
 use lynx_burn::{Chain, NonFinite, Observer, Trainer, TrainerBuilder};
 
 use crate::cli::{TrainArgs, TrainingArgs};
 use crate::error::RunError;
 use crate::model::Gpt;
+use crate::orders::Orders;
 
-/// Cuts the model into stages; each makes its own part on its own device. A schedule replaces what
-/// the options' kind would give.
+/// Cuts the model into stages; each makes its own part on its own device.
 ///
 /// # Errors
 ///
@@ -21,9 +20,9 @@ use crate::model::Gpt;
 pub fn build(
     args: &TrainArgs,
     devices: &[Device],
-    schedule: Option<Schedule>,
+    orders: Orders,
 ) -> Result<Trainer<Gpt>, RunError> {
-    build_observed(args, devices, schedule, None)
+    build_observed(args, devices, orders, None)
 }
 
 /// As [`build`], with somebody who is told of every action.
@@ -34,7 +33,7 @@ pub fn build(
 pub fn build_observed(
     args: &TrainArgs,
     devices: &[Device],
-    schedule: Option<Schedule>,
+    orders: Orders,
     observer: Option<Arc<dyn Observer>>,
 ) -> Result<Trainer<Gpt>, RunError> {
     let config = &args.config();
@@ -44,8 +43,15 @@ pub fn build_observed(
         .policy(args.pipeline.policy.clone())
         .schedule(args.pipeline.schedule)
         .devices(devices.iter().cloned())
+        .ranks(args.overlap.tp)
+        .overlap(orders.overlap)
+        .memory_budgets(orders.memory_budgets)
+        .single_threaded(args.overlap.one_core_each)
         .seed(training.seed);
-    if let Some(schedule) = schedule {
+    if let Some(allowed) = orders.ahead {
+        builder = builder.ahead(allowed);
+    }
+    if let Some(schedule) = orders.schedule {
         // Forwards that run ahead send more than one boundary before the next stage looks.
         builder = builder
             .mailbox_capacity(schedule.micro_batches)
@@ -53,6 +59,9 @@ pub fn build_observed(
     }
     if let Some(speed) = args.pipeline.link {
         builder = builder.link(speed);
+    }
+    if let Some(speed) = args.overlap.collective_link {
+        builder = builder.collective_link(speed);
     }
     if training.clip > 0.0 {
         builder = builder.clip_norm(training.clip);

@@ -1,16 +1,14 @@
-//! A plan that a training run obeys.
-//!
-//! Recompute is executed on demand: the plan says what is recomputed, the partition, and the order
-//! of work. Where it would be hidden is for an executor that knows windows.
+//! A plan that a training run obeys: what is recomputed and in which wait, the partition, the
+//! ranks, and the order of work. Whether it was made for this model is found out here.
 
-use lynx_burn::plan::cluster::FileError;
+use lynx_burn::plan::cluster::{Cluster, FileError, Link};
 use lynx_burn::plan::layout::{ChainLayout, LayoutError};
 use lynx_burn::plan::planner::{Plan, PlanError};
-use lynx_burn::plan::schedule::Schedule;
 
 use crate::cli::TrainArgs;
-use crate::config::{GptConfig, LARGEST};
-use crate::model::Gpt;
+use crate::config::{ConfigError, GptConfig, LARGEST};
+use crate::orders::{Orders, follow, layout};
+use crate::plan::{Links, here};
 
 /// A plan that a training run cannot obey.
 #[derive(Debug, thiserror::Error)]
@@ -43,9 +41,25 @@ pub enum PlannedError {
         /// The first segment that differs, if both are there.
         difference: String,
     },
-    /// A plan for several ranks.
-    #[error("the plan shares each layer among {0} ranks; training here knows only one")]
-    Ranks(usize),
+    /// A plan for ranks that cannot share this model.
+    #[error("the plan shares each layer among {ranks} ranks, but {error}")]
+    Ranks {
+        /// The plan's ranks.
+        ranks: usize,
+        /// Why they cannot.
+        error: ConfigError,
+    },
+    /// A plan for tensors of another size.
+    #[error(
+        "the plan is for weights of {plan_bytes} bytes a rank, this model has {bytes}: its times \
+         and bytes are of another model"
+    )]
+    OtherSizes {
+        /// The plan's.
+        plan_bytes: u64,
+        /// The model's.
+        bytes: u64,
+    },
     /// Micro-batches of another size.
     #[error(
         "the plan's micro-batches have {tokens} tokens, which windows of {context} do not make"
@@ -75,27 +89,28 @@ pub enum PlannedError {
 /// What a plan brings beside options.
 #[derive(Default)]
 pub(crate) struct Obeyed {
-    /// The schedule, where it is none that its kind alone would give.
-    pub(crate) schedule: Option<Schedule>,
+    pub(crate) orders: Orders,
     /// What to say of it.
     pub(crate) about: Vec<String>,
 }
 
 /// Reads the plan that the options name, if they name one, and makes its decisions theirs.
 pub(crate) fn obey(args: &mut TrainArgs) -> Result<Obeyed, PlannedError> {
-    let Some(path) = &args.pipeline.plan else {
-        return Ok(Obeyed::default());
+    let Some(path) = args.pipeline.plan.clone() else {
+        return Ok(Obeyed {
+            orders: Orders::unplanned(args),
+            about: Vec::new(),
+        });
     };
-    let plan = Plan::read(path)?;
+    let plan = Plan::read(&path)?;
     let config = args.config();
-    let layout = ChainLayout::new(Gpt::segments_of(config.layers))?;
-    check_chain(&plan, &layout)?;
-    if plan.setup.profile.tensor_parallel != 1 {
-        return Err(PlannedError::Ranks(plan.setup.profile.tensor_parallel));
-    }
-    let forecast = plan.forecast()?;
-    let micro_batches = forecast.schedule.micro_batches;
-    if let Some(tokens) = plan.setup.profile.tokens {
+    check_chain(&plan, &layout(config.layers)?)?;
+    let profile = &plan.setup.profile;
+    let ranks = profile.tensor_parallel;
+    let shared = config.check_ranks(ranks);
+    shared.map_err(|error| PlannedError::Ranks { ranks, error })?;
+    if let Some(tokens) = profile.tokens {
+        let micro_batches = usize::try_from(plan.setup.micro_batches).unwrap_or(usize::MAX);
         let wanted = micro_batches.saturating_mul(windows(tokens, config.context)?);
         match args.training.batch {
             _ if wanted > LARGEST => return Err(PlannedError::TooLarge { wanted }),
@@ -103,22 +118,16 @@ pub(crate) fn obey(args: &mut TrainArgs) -> Result<Obeyed, PlannedError> {
             _ => args.training.batch = Some(wanted),
         }
     }
+    check_sizes(&plan, &config)?;
     let mut about = vec![format!(
-        "plan      {}: {} for {}, its recompute on demand",
+        "plan      {}: {} for {}",
         path.display(),
         plan.planner,
-        plan.setup.profile.name
+        profile.name
     )];
-    about.extend(other_sizes(&plan, &config));
-    let pipeline = &mut args.pipeline;
-    pipeline.policy = plan.policy(&layout)?;
-    pipeline.stages = None;
-    pipeline.layers_per_stage = Some(plan.layers()?);
-    pipeline.schedule = plan.setup.schedule;
-    pipeline.micro_batches = micro_batches;
-    let deeper = plan.setup.extra_in_flight.iter().any(|&extra| extra > 0);
+    about.extend(other_links(&plan, args));
     Ok(Obeyed {
-        schedule: deeper.then_some(forecast.schedule),
+        orders: follow(&plan, args)?,
         about,
     })
 }
@@ -158,16 +167,42 @@ fn windows(tokens: u64, context: usize) -> Result<usize, PlannedError> {
 }
 
 /// Layers of other sizes can be cut alike, but the plan's times and bytes are not theirs.
-fn other_sizes(plan: &Plan, config: &GptConfig) -> Option<String> {
-    let planned = plan.setup.profile.weights().parameters.0;
+fn check_sizes(plan: &Plan, config: &GptConfig) -> Result<(), PlannedError> {
+    let profile = &plan.setup.profile;
+    let plan_bytes = profile.weights().parameters.0;
     // Of 32 bits each.
-    let own = 4 * config.parameters() as u64;
-    (planned != 0 && planned != own).then(|| {
-        format!(
-            "note      the plan is for weights of {planned} bytes, this model has {own}: its times \
-             and bytes are of another model"
-        )
-    })
+    let bytes = 4 * config.parameters_of_rank(profile.tensor_parallel) as u64;
+    match plan_bytes == 0 || plan_bytes == bytes {
+        true => Ok(()),
+        false => Err(PlannedError::OtherSizes { plan_bytes, bytes }),
+    }
+}
+
+/// What waits are planned for that these links do not make.
+fn other_links(plan: &Plan, args: &TrainArgs) -> Vec<String> {
+    let (setup, ranks) = (&plan.setup, plan.setup.profile.tensor_parallel);
+    let links = Links {
+        collective: args.overlap.collective_link,
+        pipeline: args.pipeline.link,
+    };
+    let Ok(own) = here(links, ranks) else {
+        return Vec::new();
+    };
+    let collective = (ranks > 1).then(|| {
+        let of = |cluster: &Cluster| *cluster.collective_link(ranks);
+        ("--collective-link", of(&setup.cluster), of(&own))
+    });
+    let pipeline = (setup.stages > 1).then(|| {
+        let of = |cluster: &Cluster| *cluster.pipeline_link(0, 1, ranks);
+        ("--link", of(&setup.cluster), of(&own))
+    });
+    let both = [collective, pipeline].into_iter().flatten();
+    let differ = both.filter(|(_, a, b)| (a.gb_s, a.latency) != (b.gb_s, b.latency));
+    let note = |(option, planned, _): (_, Link, _)| {
+        let (speed, latency) = (planned.gb_s, planned.latency);
+        format!("note      the plan counts on links of {speed} GB/s and {latency}: see {option}")
+    };
+    differ.map(note).collect()
 }
 
 #[cfg(test)]

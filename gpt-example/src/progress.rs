@@ -56,6 +56,14 @@ impl Progress {
         }
     }
 
+    /// Something happened that is no step.
+    pub fn say(&self, line: impl fmt::Display) {
+        match &self.bar {
+            None => say(line),
+            Some(bar) => bar.suspend(|| say(line)),
+        }
+    }
+
     /// The last step was taken.
     pub fn finish(self) {
         if let Some(bar) = self.bar {
@@ -98,6 +106,9 @@ mod tests {
             val_loss: Some(2.25),
             tokens_per_s: 1234.4,
             retained_peak_bytes: vec![3 << 20, 3 << 19],
+            step_s: 0.5,
+            exposed_s: 0.0,
+            hidden_s: 0.0,
             recomputed_segments: 0,
             learning_rate: 1e-3,
             gradient_norm: None,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use lynx_burn::Save;
 use serde_json::Value;
 
-use crate::cli::TrainArgs;
+use crate::cli::{OverlapKind, TrainArgs};
 use crate::data::{Corpus, Mark};
 use crate::error::RunError;
 use crate::saved::{Remembered, find, run_of};
@@ -62,13 +62,18 @@ pub(crate) struct Resumed {
 }
 
 /// Options that decide how the model is cut: any of them puts a plan out of force.
-const CUT: [&str; 5] = [
+const CUT: [&str; 7] = [
     "stages",
     "layers_per_stage",
     "micro_batches",
     "schedule",
     "policy",
+    "tp",
+    "memory_budget",
 ];
+
+/// Options that say what is recomputed where: any of them puts a memory budget out of force.
+const BY_HAND: [&str; 3] = ["plan", "policy", "layers_per_stage"];
 
 /// Options without which it would be another run.
 const FIXED: [&str; 5] = ["layers", "width", "heads", "context", "seed"];
@@ -91,6 +96,18 @@ impl Resumed {
         let pipeline = &mut options.pipeline;
         if !given("plan") && CUT.iter().any(|name| given(name)) {
             pipeline.plan = None;
+        }
+        let budget = &mut options.budget;
+        if !given("memory_budget") && BY_HAND.iter().any(|name| given(name)) {
+            budget.memory_budget = None;
+        }
+        let overlap = &mut options.overlap;
+        let planned = pipeline.plan.is_some() || budget.memory_budget.is_some();
+        if !given("overlap") && !planned && overlap.overlap == Some(OverlapKind::Planned) {
+            overlap.overlap = None;
+        }
+        if !given("collective_link") && given("tp") && overlap.tp == 1 {
+            overlap.collective_link = None;
         }
         if !given("layers_per_stage") && (given("stages") || given("plan")) {
             pipeline.layers_per_stage = None;

@@ -7,11 +7,12 @@ use lynx_burn::plan::policy::Policy;
 use lynx_burn::{LoadError, Save, Saves, Trainer};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::TrainArgs;
+use crate::cli::{OverlapArgs, TrainArgs};
 use crate::config::GptConfig;
 use crate::data::{Corpus, Mark};
 use crate::error::RunError;
 use crate::model::Gpt;
+use crate::orders::Orders;
 use crate::pipeline::build;
 
 /// The folder of a run's saves within its own.
@@ -67,11 +68,12 @@ pub fn model(path: &Path, device: &Device) -> Result<(Trainer<Gpt>, Remembered),
     let save = find(path)?;
     let remembered: Remembered = save.about()?;
     let mut args = remembered.options.clone();
+    args.overlap = OverlapArgs::default();
     args.pipeline.layers_per_stage = None;
     args.pipeline.stages = Some(1);
     args.pipeline.policy = Policy::RetainAll;
     args.config().validate()?;
-    let mut trainer = build(&args, std::slice::from_ref(device), None)?;
+    let mut trainer = build(&args, std::slice::from_ref(device), Orders::default())?;
     trainer.load_weights(&save)?;
     Ok((trainer, remembered))
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use burn::prelude::*;
 use lynx_burn::{SaveError, Saves, StepReport, TrainError, Trainer};
 
+use crate::budget::{self, Watch};
 use crate::cli::TrainArgs;
 use crate::data::{Corpus, micro_batches};
 use crate::describe::{Configuration, about};
@@ -38,10 +39,17 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
     };
     args.config().validate()?;
     let obeyed = obey(&mut args)?;
-    let args = &args;
     args.check()?;
     let config = args.config();
     let corpus = Corpus::load(args.output.data.as_deref(), config.context)?;
+    if let Some(run) = &resumed {
+        run.check_text(asked, &corpus)?;
+    }
+    let (watch, orders) = match budget::prepare(&mut args)? {
+        Some((watch, orders)) => (Some(watch), orders),
+        None => (None, obeyed.orders),
+    };
+    let args = &args;
     let devices = args
         .pipeline
         .device
@@ -49,9 +57,8 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         .map(|name| name.open())
         .collect::<Result<Vec<Device>, _>>()?;
     let observer = Arc::new(OneStep::default());
-    let mut trainer = build_observed(args, &devices, obeyed.schedule, Some(observer.clone()))?;
+    let mut trainer = build_observed(args, &devices, orders, Some(observer.clone()))?;
     if let Some(run) = &resumed {
-        run.check_text(asked, &corpus)?;
         trainer.resume(&run.save)?;
     }
     let configuration = Configuration {
@@ -69,6 +76,9 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         }
         _ => RunFolder::create(&folder, &configuration)?,
     };
+    if let Some(watch) = &watch {
+        folder.plan(watch.plan())?;
+    }
     let interrupt = Interrupt::listen().map_err(RunError::Interrupt)?;
     let about = about(&configuration, &corpus);
     for (name, value) in &about {
@@ -97,6 +107,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
             steps: args.training.steps,
         }),
         saved: None,
+        watch,
         trainer,
         first: devices[0].clone(),
         last: devices[devices.len() - 1].clone(),
@@ -117,6 +128,15 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         "validation loss {loss:.4} nats a byte, unigram entropy {entropy:.4}"
     ));
     run.speak()?;
+    if let Some(text) = run
+        .watch
+        .as_ref()
+        .map(Watch::outcome)
+        .transpose()?
+        .flatten()
+    {
+        say(format_args!("\n{text}"));
+    }
     run.tell(&folder, State::Finished)?;
     if let Some(save) = &run.saved {
         let (save, folder) = (save.display(), path.display());
@@ -138,6 +158,8 @@ struct Run<'a> {
     report: Report,
     /// The last save.
     saved: Option<PathBuf>,
+    /// Of a run within a memory budget.
+    watch: Option<Watch>,
     trainer: Trainer<Gpt>,
     first: Device,
     last: Device,
@@ -167,6 +189,7 @@ impl Run<'_> {
             if let Some(timeline) = self.observer.take() {
                 self.report.show_step(step, timeline);
             }
+            self.replan(&report, (folder, &progress))?;
             if evaluates {
                 validation = self.evaluate()?;
             }
@@ -176,6 +199,9 @@ impl Run<'_> {
                 val_loss: evaluates.then_some(validation),
                 tokens_per_s: since_record.rate(),
                 retained_peak_bytes: retained(&report),
+                step_s: report.backward.time.seconds(),
+                exposed_s: report.backward.exposed().seconds(),
+                hidden_s: report.backward.hidden().seconds(),
                 recomputed_segments: report.backward.recomputed(),
                 learning_rate: rate,
                 gradient_norm: report.update.gradient_norm,
@@ -209,6 +235,22 @@ impl Run<'_> {
     fn tell(&self, folder: &RunFolder, state: State) -> Result<(), RunError> {
         let records = folder.records()?;
         Ok(self.report.write(folder.path(), state, &records)?)
+    }
+
+    /// Plans again, if there is a plan that steps have drifted from.
+    fn replan(
+        &mut self,
+        report: &StepReport,
+        (folder, progress): (&RunFolder, &Progress),
+    ) -> Result<(), RunError> {
+        let Some(watch) = &mut self.watch else {
+            return Ok(());
+        };
+        if let Some(ratio) = watch.step(&report.backward) {
+            progress.say(watch.replan(&mut self.trainer, ratio)?);
+            folder.plan(watch.plan())?;
+        }
+        Ok(())
     }
 
     fn saves_at(&self, step: u64) -> bool {
@@ -249,6 +291,9 @@ impl Run<'_> {
             batches * self.args.pipeline.micro_batches,
             (&self.first, &self.last),
         );
+        if let Some(watch) = &mut self.watch {
+            watch.pause();
+        }
         self.trainer.evaluate(parts)
     }
 

@@ -68,6 +68,44 @@ fn a_measured_plan_trains_and_recomputes_what_it_says() {
     assert!(losses.iter().all(|run| *run == losses[0]), "{losses:?}");
 }
 
+#[test]
+fn a_plan_for_ranks_and_links_trains_with_both_and_hides_what_it_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let links = "--collective-link 100MB/s,500us --one-core-each";
+    let how = "--micro-batches 4 --micro-batch 2 --no-compare -o plan.json";
+    said(&gpt(
+        folder,
+        &format!("plan --measure {TINY} --tp 2 {links} {how}"),
+    ));
+    let plan = Plan::read(folder.join("plan.json")).expect("a plan");
+    assert_eq!(plan.setup.profile.tensor_parallel, 2);
+    assert!(plan.step.hidden.0 > 0, "it costs nothing there");
+    let run = "--steps 3 --warmup 0 --log-every 1 --eval-batches 1 --sample 0 --batch 8";
+    let train = format!("train {TINY} {run}");
+    let retain = format!("{train} --tp 2 --stages 1 --policy retain {links} --out plain");
+    said(&gpt(folder, &retain));
+    let planned = format!("{train} --plan plan.json --out planned");
+    let text = said(&gpt(folder, &format!("{planned} {links}")));
+    assert!(!text.contains("note"), "{text}");
+    let records = |name: &str| metrics(&folder.join(name));
+    let losses = |name: &str| -> Vec<f64> {
+        let records = records(name);
+        records.iter().map(|r| number(r, "train_loss")).collect()
+    };
+    assert_eq!(losses("planned"), losses("plain"));
+    for record in records("planned") {
+        assert!(number(&record, "hidden_s") > 0.0, "{record}");
+        let segments = recomputed(&plan) as f64;
+        // Each of the ranks recomputes them.
+        assert_eq!(number(&record, "recomputed_segments"), 2.0 * segments);
+    }
+    // Over faster links the same is computed, and the difference is told.
+    let text = said(&gpt(folder, &planned));
+    assert!(text.contains("see --collective-link"), "{text}");
+    assert_eq!(losses("planned"), losses("plain"));
+}
+
 /// Segments that a step recomputes.
 fn recomputed(plan: &Plan) -> u64 {
     let layers = plan.stages.iter().flat_map(|stage| stage.plan.by_layer());
@@ -95,7 +133,12 @@ fn a_plan_that_a_run_cannot_obey_is_refused() {
             "--plan seven.json --layers 32 --heads 2 --width 32",
             "4 ranks",
         ),
+        (
+            "--plan seven.json --layers 32 --heads 4 --width 32",
+            "another model",
+        ),
         ("--plan plan.json --stages 2", "--stages"),
+        ("--plan plan.json --tp 2", "--tp"),
         ("--plan plan.json --policy retain", "--policy"),
         ("--plan plan.json --schedule gpipe", "--schedule"),
         ("--plan plan.json --micro-batches 4", "--micro-batches"),

@@ -181,7 +181,7 @@ fn wrong_input_is_one_line_and_exit_code_2() {
         (format!("{model} --attention divided"), "flash"),
         (format!("{model} -o nowhere/plan.json"), "nowhere/plan.json"),
         (format!("{model} --layers 3"), "--layers"),
-        ("plan --measure --tp 2".to_owned(), "--tp 2"),
+        ("plan --measure --tp 3".to_owned(), "4 heads"),
         ("plan --measure --heads 3".to_owned(), "3 heads"),
         (
             "plan --measure --device cuda:0".to_owned(),

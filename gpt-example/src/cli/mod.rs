@@ -4,9 +4,11 @@
 //! line on standard error, not a page of usage.
 
 mod bench;
+mod budget;
 mod complete;
 mod eval;
 mod generate;
+mod overlap;
 mod plan;
 mod saving;
 mod simulate;
@@ -20,9 +22,11 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use bench::BenchArgs;
+pub use budget::BudgetArgs;
 pub use complete::{CompletionsArgs, completions};
 pub use eval::EvalArgs;
 pub use generate::GenerateArgs;
+pub use overlap::{OverlapArgs, OverlapKind};
 pub use plan::{
     AttentionKind, GptArgs, MaskKind, OutputArgs as PlanOutputArgs, PlanArgs, SetupArgs, SourceArgs,
 };
@@ -34,6 +38,7 @@ const EXAMPLES: &str = "\
 Examples:
   gpt --data my.txt --out runs/mine            train on your own text
   gpt train --resume runs/mine --steps 2000    go on with that run
+  gpt train --stages 1 --memory-budget 40MiB   train within 40 MiB
   gpt generate runs/mine --prompt \"Once\"      let it write
   gpt plan --model 7b --cluster a100-40-pcie --tp 4 --pp 2 -o plan.json
   gpt simulate plan.json --svg step.svg        see what the plan does";
@@ -196,6 +201,14 @@ mod tests {
             ("--policy every:0", "every:0"),
             ("--schedule zigzag", "zigzag"),
             ("--link 1GB,50us", "--link"),
+            ("--collective-link fast", "--collective-link"),
+            ("--tp 0", "--tp"),
+            ("--overlap sometimes", "sometimes"),
+            ("--memory-budget 0", "--memory-budget"),
+            ("--strategy luck", "luck"),
+            ("--memory-budget 1GiB --policy retain", "--policy"),
+            ("--memory-budget 1GiB --plan p.json", "--plan"),
+            ("--plan p.json --tp 2", "--tp"),
             ("--device abacus", "abacus"),
             ("--log-every 0", "--log-every"),
             ("--depth 3", "--depth"),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
+use lynx_burn::LinkSpeed;
 use lynx_burn::plan::cluster::{PRESETS, Precision};
 use lynx_burn::plan::profile::GptSize;
 use lynx_burn::plan::schedule::Kind;
@@ -99,6 +100,18 @@ pub struct MeasuredArgs {
     #[arg(long, value_name = "NAME", default_value = "flex", help_heading = MEASURED)]
     #[arg(conflicts_with_all = ["model", "profile"])]
     pub device: DeviceName,
+    /// Bandwidth and latency of the links between stages: 1GB/s,50us [default: within a process]
+    #[arg(long, value_name = "SPEED", help_heading = MEASURED)]
+    #[arg(conflicts_with_all = ["model", "profile"])]
+    pub link: Option<LinkSpeed>,
+    /// The same of the links between the ranks of a stage
+    #[arg(long, value_name = "SPEED", help_heading = MEASURED)]
+    #[arg(conflicts_with_all = ["model", "profile"])]
+    pub collective_link: Option<LinkSpeed>,
+    /// For a run in which every stage, and every rank of one, computes on one core of its own
+    #[arg(long, help_heading = MEASURED)]
+    #[arg(conflicts_with_all = ["model", "profile"])]
+    pub one_core_each: bool,
 }
 
 const MEASURED: &str = "With --measure";
@@ -215,12 +228,15 @@ mod tests {
             ("--measure --masks counted", "--masks"),
             ("--model 7b --cluster h200 --width 64", "--width"),
             ("--model 7b --cluster h200 --device flex", "--device"),
+            ("--model 7b --cluster h200 --link 1GB/s", "--link"),
         ];
         for (arguments, named) in cases {
             let error = one_line(&plan_args(arguments).expect_err(arguments));
             assert!(error.contains(named), "{arguments}: {error}");
             assert!(!error.contains('\n'), "{arguments}: {error}");
         }
-        plan_args("--measure --width 64 --device flex --micro-batch 2").expect("all of measuring");
+        let all = "--measure --width 64 --device flex --micro-batch 2 --tp 2 --link 1GB/s,50us \
+                   --collective-link 2GB/s --one-core-each";
+        plan_args(all).expect("all of measuring");
     }
 }

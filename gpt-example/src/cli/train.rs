@@ -9,6 +9,8 @@ use lynx_burn::plan::policy::Policy;
 use lynx_burn::plan::schedule::Kind;
 use serde::{Deserialize, Serialize};
 
+use super::budget::BudgetArgs;
+use super::overlap::OverlapArgs;
 use super::saving::SavingArgs;
 use super::values::count;
 use crate::config::Modules;
@@ -23,6 +25,14 @@ pub struct TrainArgs {
     /// How the model is cut and what is recomputed.
     #[command(flatten)]
     pub pipeline: PipelineArgs,
+    /// Who shares a stage, and what it does while it waits.
+    #[command(flatten)]
+    #[serde(default)]
+    pub overlap: OverlapArgs,
+    /// What memory there is.
+    #[command(flatten)]
+    #[serde(default)]
+    pub budget: BudgetArgs,
     /// How it learns.
     #[command(flatten)]
     pub training: TrainingArgs,
@@ -67,11 +77,14 @@ pub struct ModelArgs {
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Pipeline")]
 pub struct PipelineArgs {
-    /// Obey a plan made by `gpt plan`: its stages, schedule, micro-batches and policy
+    /// Obey a plan made by `gpt plan`: its stages, ranks, schedule, micro-batches, policy, and
+    /// what it recomputes in which wait
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["stages", "layers_per_stage", "micro_batches", "schedule", "policy"]
+        conflicts_with_all = [
+            "stages", "layers_per_stage", "micro_batches", "schedule", "policy", "tp"
+        ]
     )]
     pub plan: Option<PathBuf>,
     /// Pipeline stages, even in layers [default: 2, or 1 for a model of one layer]

@@ -34,9 +34,9 @@ pub enum PlanningError {
     /// No profile in a file.
     #[error(transparent)]
     ProfileFile(#[from] FileError<ProfileError>),
-    /// A measured model has one rank.
-    #[error("--measure profiles one device alone, so --tp {0} has nothing to go by")]
-    MeasuredRanks(usize),
+    /// The system gave no thread to measure on.
+    #[error("cannot start a thread to measure on: {0}")]
+    Threads(#[source] rayon::ThreadPoolBuildError),
     /// A model that is none.
     #[error(transparent)]
     Model(#[from] ConfigError),
@@ -75,7 +75,7 @@ impl PlanningError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Infeasible(_) => 3,
-            Self::Measure(_) => 1,
+            Self::Measure(_) | Self::Threads(_) => 1,
             _ => 2,
         }
     }

@@ -11,12 +11,51 @@ use lynx_burn::units::Bytes;
 use super::source::Source;
 use super::stages::peak;
 
+/// Whose options a change is told in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wording {
+    /// Those of `gpt plan`.
+    Plan,
+    /// Those of `gpt train`, whose micro-batches have so many windows of text.
+    Train {
+        /// The windows of a micro-batch.
+        windows: usize,
+    },
+}
+
+impl Wording {
+    fn stages(self) -> &'static str {
+        match self {
+            Self::Plan => "--pp",
+            Self::Train { .. } => "--stages",
+        }
+    }
+
+    fn budget(self) -> &'static str {
+        match self {
+            Self::Plan => "--budget",
+            Self::Train { .. } => "--memory-budget",
+        }
+    }
+
+    /// Fewer or more micro-batches of the same size.
+    fn micro_batches(self, count: u64) -> String {
+        match self {
+            Self::Plan => format!("--micro-batches {count}"),
+            Self::Train { windows } => {
+                let batch = count.saturating_mul(windows as u64);
+                format!("--micro-batches {count} --batch {batch}")
+            }
+        }
+    }
+}
+
 /// Says by how much a setup does not fit, and what would; `None` for another kind of error.
 pub(super) fn explain(
     source: &Source,
     setup: &Setup,
     strategy: &Strategy,
-    error: &PlanError,
+    (error, wording): (&PlanError, Wording),
 ) -> Option<String> {
     let PlanError::Deal(DealError::Infeasible {
         layers,
@@ -31,6 +70,7 @@ pub(super) fn explain(
         source,
         setup,
         strategy,
+        wording,
     };
     let mut text = format!(
         "{} finds no plan within {}: with {layers:?} layers stage {stage} is {missing} short \
@@ -75,6 +115,7 @@ struct Search<'a> {
     source: &'a Source,
     setup: &'a Setup,
     strategy: &'a Strategy,
+    wording: Wording,
 }
 
 impl Search<'_> {
@@ -133,7 +174,7 @@ impl Search<'_> {
                 micro_batches,
                 ..self.setup.clone()
             };
-            let options = format!("--micro-batches {micro_batches}");
+            let options = self.wording.micro_batches(micro_batches);
             self.try_out(&setup, options, "fewer in flight")
         })
     }
@@ -167,7 +208,8 @@ impl Search<'_> {
                 stages,
                 ..self.setup.clone()
             };
-            self.try_out(&setup, format!("--pp {stages}"), "more stages")
+            let options = format!("{} {stages}", self.wording.stages());
+            self.try_out(&setup, options, "more stages")
         })
     }
 
@@ -193,7 +235,8 @@ impl Search<'_> {
             budget: Bytes(mebibytes << 20),
             ..self.setup.clone()
         };
-        self.try_out(&setup, format!("--budget {mebibytes}MiB"), "more memory")
+        let options = format!("{} {mebibytes}MiB", self.wording.budget());
+        self.try_out(&setup, options, "more memory")
     }
 
     /// The setup with another profile; `None` where there is no such model.

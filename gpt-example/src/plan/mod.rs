@@ -3,6 +3,8 @@
 mod compare;
 mod error;
 mod fitting;
+mod links;
+mod measured;
 mod source;
 mod stages;
 
@@ -13,7 +15,10 @@ use lynx_burn::plan::planner::{Plan, Setup, Strategy};
 
 pub use error::PlanningError;
 
-use self::source::Source;
+pub(crate) use self::fitting::Wording;
+pub(crate) use self::links::Links;
+pub(crate) use self::measured::{Subject, cores_of_each};
+pub(crate) use self::source::{Source, here};
 use crate::cli::PlanArgs;
 use crate::files;
 use crate::progress::say;
@@ -38,15 +43,11 @@ pub fn run(args: &PlanArgs) -> Result<(), PlanningError> {
     let setup = source.setup(args);
     let limit = args.setup.time_limit;
     let strategy = Strategy::named(&args.setup.strategy, limit)?;
-    let plan = strategy.plan(&setup).map_err(|error| {
-        let told = fitting::explain(&source, &setup, &strategy, &error);
-        told.map_or(PlanningError::Plan(error), PlanningError::Infeasible)
-    })?;
+    let plan = decide(&source, &setup, &strategy, Wording::Plan)?;
     if let Some(path) = &args.output.output {
         write(path, &plan.to_json()?)?;
     }
-    summarise(&plan, &strategy);
-    say(format_args!("\n{}", stages::table(&plan)?));
+    tell(&plan, &strategy)?;
     if !args.output.no_compare {
         say("");
         compare::compare(&setup, &plan, limit);
@@ -54,6 +55,34 @@ pub fn run(args: &PlanArgs) -> Result<(), PlanningError> {
     if let Some(path) = &args.output.output {
         say(format_args!("\nwritten to {}", path.display()));
     }
+    Ok(())
+}
+
+/// Plans, or says what would fit in the options of the program that was asked.
+///
+/// # Errors
+///
+/// If nothing fits the budget, or the setup is none.
+pub(crate) fn decide(
+    source: &Source,
+    setup: &Setup,
+    strategy: &Strategy,
+    wording: Wording,
+) -> Result<Plan, PlanningError> {
+    strategy.plan(setup).map_err(|error| {
+        let told = fitting::explain(source, setup, strategy, (&error, wording));
+        told.map_or(PlanningError::Plan(error), PlanningError::Infeasible)
+    })
+}
+
+/// Says what was decided.
+///
+/// # Errors
+///
+/// If the plan contradicts its own setup.
+pub(crate) fn tell(plan: &Plan, strategy: &Strategy) -> Result<(), PlanningError> {
+    summarise(plan, strategy);
+    say(format_args!("\n{}", stages::table(plan)?));
     Ok(())
 }
 

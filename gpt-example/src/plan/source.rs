@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use lynx_burn::measure::{MeasureOptions, Measured, measure};
+use lynx_burn::measure::Measured;
 use lynx_burn::plan::cluster::{Cluster, Precision, UnknownCluster};
 use lynx_burn::plan::planner::Setup;
 use lynx_burn::plan::profile::{
@@ -10,41 +10,36 @@ use lynx_burn::plan::profile::{
 };
 
 use super::error::PlanningError;
+use super::links::Links;
+use super::measured::{Subject, cores_of_each};
 use crate::cli::{AttentionKind, GptArgs, MaskKind, PlanArgs};
-use crate::config::GptConfig;
-use crate::data::micro_batches;
-use crate::model::Gpt;
 
 /// Where the figures come from.
-pub(super) struct Source {
+pub(crate) struct Source {
     /// What the model costs.
-    pub(super) profile: ModelProfile,
+    pub(crate) profile: ModelProfile,
     /// What the machines can do.
-    pub(super) cluster: Cluster,
+    pub(crate) cluster: Cluster,
     /// The formulas, if the profile is made by them: they make others too.
     pub(super) formulas: Option<Formulas>,
     /// What was measured, if it was.
-    pub(super) measured: Option<Measured>,
+    pub(crate) measured: Option<Measured>,
 }
 
 impl Source {
     /// As the options say.
     pub(super) fn new(args: &PlanArgs) -> Result<Self, PlanningError> {
-        let named = args.source.cluster.as_deref();
-        let cluster = cluster(named.unwrap_or("cpu-2-core"))?;
-        let (mut formulas, mut measured) = (None, None);
+        if args.source.measure {
+            return Self::measured(args);
+        }
+        let cluster = cluster(args.source.cluster.as_deref().unwrap_or(HERE))?;
+        let mut formulas = None;
         let profile = match (&args.source.model, &args.source.profile) {
-            (Some(name), _) => {
-                let gpt = gpt(args, name.parse()?);
+            (None, Some(path)) => ModelProfile::read(path)?,
+            (name, _) => {
+                let gpt = gpt(args, name.as_deref().unwrap_or_default().parse()?);
                 let profile = gpt.profile(&cluster.device)?;
                 formulas = Some(gpt);
-                profile
-            }
-            (None, Some(path)) => ModelProfile::read(path)?,
-            (None, None) => {
-                let found = measured_gpt(args)?;
-                let profile = found.profile.clone();
-                measured = Some(found);
                 profile
             }
         };
@@ -52,8 +47,43 @@ impl Source {
             profile,
             cluster,
             formulas,
-            measured,
+            measured: None,
         })
+    }
+
+    /// The model of `gpt train` on this machine, or joined by other links.
+    fn measured(args: &PlanArgs) -> Result<Self, PlanningError> {
+        let (source, model) = (&args.source, &args.model);
+        let ranks = source.tp.unwrap_or(1);
+        let subject = Subject {
+            config: model.sizes.config(),
+            modules: model.sizes.modules,
+            windows: source.micro_batch.unwrap_or(1),
+            ranks,
+            cores: cores_of_each(model.device, args.setup.pp * ranks, model.one_core_each),
+            device: model.device,
+        };
+        let links = Links {
+            collective: model.collective_link,
+            pipeline: model.link,
+        };
+        let cluster = match &source.cluster {
+            // Whoever names machines means their links too, unless others are named.
+            Some(text) if links == Links::default() => cluster(text)?,
+            Some(text) => links.join(cluster(text)?, ranks),
+            None => here(links, ranks)?,
+        };
+        Ok(Self::of(subject.measure()?, cluster))
+    }
+
+    /// What was measured, on these machines.
+    pub(crate) fn of(measured: Measured, cluster: Cluster) -> Self {
+        Self {
+            profile: measured.profile.clone(),
+            cluster,
+            formulas: None,
+            measured: Some(measured),
+        }
     }
 
     /// How it is to be trained.
@@ -68,6 +98,14 @@ impl Source {
         setup.overlap_weight_gradients = how.overlap_weight_gradients;
         setup
     }
+}
+
+/// The machine that is measured.
+const HERE: &str = "cpu-2-core";
+
+/// This machine, all stages in one process.
+pub(crate) fn here(links: Links, ranks: usize) -> Result<Cluster, PlanningError> {
+    Ok(links.join(cluster(HERE)?, ranks))
 }
 
 /// Machines by name or from a file.
@@ -108,32 +146,4 @@ fn gpt(args: &PlanArgs, size: GptSize) -> Formulas {
         state: StatePerParameter::adam(precision),
         ..defaults
     }
-}
-
-/// The model of `gpt train`, run here.
-fn measured_gpt(args: &PlanArgs) -> Result<Measured, PlanningError> {
-    if let Some(ranks) = args.source.tp.filter(|&ranks| ranks != 1) {
-        return Err(PlanningError::MeasuredRanks(ranks));
-    }
-    let config = args.model.sizes.config();
-    config.validate()?;
-    let device = args.model.device.open()?;
-    let windows = args.source.micro_batch.unwrap_or(1);
-    let options = MeasureOptions {
-        name: Some(name(&config)),
-        tokens: Some((windows * config.context) as u64),
-        ..MeasureOptions::default()
-    };
-    // What the text says does not matter, only its length does.
-    let text = lipsum::LIBER_PRIMUS.bytes().cycle();
-    let text: Vec<u8> = text.take(windows + config.context).collect();
-    let starts: Vec<usize> = (0..windows).collect();
-    let mut parts = micro_batches(&text, &starts, config.context, 1, (&device, &device));
-    let model = Gpt::new(&config, 0, &device)?.with_modules(args.model.sizes.modules);
-    let part = parts.remove(0);
-    Ok(measure(model, part.input, part.target, &device, &options)?)
-}
-
-fn name(config: &GptConfig) -> String {
-    format!("gpt-{}x{}", config.layers, config.d_model)
 }

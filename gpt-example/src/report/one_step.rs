@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lynx_burn::plan::sim::timeline::Timeline;
-use lynx_burn::{ActionSpan, MessageSpan, Observer, RecomputeSpan, Recorder, RunStart, WaitSpan};
+use lynx_burn::{
+    ActionSpan, MessageSpan, Observer, RecomputeSpan, Recorder, RunStart, SumSpan, WaitSpan,
+};
 
 /// An observer that looks only when it is told to: a long run would fill the memory otherwise.
 #[derive(Debug, Default)]
@@ -52,6 +54,12 @@ impl Observer for OneStep {
     fn wait(&self, span: &WaitSpan) {
         if let Some(recorder) = self.recorder() {
             recorder.wait(span);
+        }
+    }
+
+    fn sum(&self, span: &SumSpan) {
+        if let Some(recorder) = self.recorder() {
+            recorder.sum(span);
         }
     }
 

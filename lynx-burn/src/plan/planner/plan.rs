@@ -1,8 +1,7 @@
 //! A whole plan as a file: partition, choices of every stage, schedule, and what was predicted.
 //!
-//! It is made to be read, edited and run again. Running it on demand needs less than it holds:
-//! [`Plan::policy`] tells the runtime which segments are recomputed; where each is hidden is for
-//! an executor that knows windows.
+//! It is made to be read, edited and run again. [`Plan::policy`] tells the runtime which segments are
+//! recomputed, [`Plan::ahead`] in which waits.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

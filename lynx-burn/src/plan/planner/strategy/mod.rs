@@ -89,17 +89,36 @@ impl Strategy {
         for rival in rivals {
             let other = rival.dealt(setup);
             let other = other.and_then(|plan| rival.perhaps_deeper(plan, self.deepens));
-            best = match (best, other) {
-                (Ok(own), Ok(other)) if other.step.time >= own.step.time => Ok(own),
-                (Err(error), Err(_)) => Err(error),
-                (own, Err(_)) => own,
-                (_, other) => other,
-            };
+            best = faster(best, other);
         }
-        let mut best = best?;
-        self.name.clone_into(&mut best.planner);
-        best.search = elapsed(began);
-        Ok(best)
+        Ok(self.signed(best?, began))
+    }
+
+    /// The best plan of this kind for a deal of layers that stays, as a run at work needs it that
+    /// is planned again: forwards run ahead as far as the setup says, and no further.
+    ///
+    /// # Errors
+    ///
+    /// If there is none within the budget, or the setup makes no sense.
+    pub fn plan_dealt(&self, setup: &Setup, layers: &[usize]) -> Result<Plan, PlanError> {
+        let began = Instant::now();
+        let of = |strategy: &Self| {
+            let planner = strategy.planner.as_ref();
+            let dealer = Dealer::new(setup, planner)?;
+            Plan::with_layers(setup, planner, &dealer, layers)
+        };
+        let mut best = of(self);
+        if let (Ok(best), Some(second)) = (&mut best, &self.second) {
+            self.improve(best, second.as_ref())?;
+        }
+        let best = self.rivals.iter().map(of).fold(best, faster);
+        Ok(self.signed(best?, began))
+    }
+
+    fn signed(&self, mut plan: Plan, began: Instant) -> Plan {
+        self.name.clone_into(&mut plan.planner);
+        plan.search = elapsed(began);
+        plan
     }
 
     fn perhaps_deeper(&self, plan: Plan, deepens: bool) -> Result<Plan, PlanError> {
@@ -188,6 +207,16 @@ impl Strategy {
             *plan = improved;
         }
         Ok(())
+    }
+}
+
+/// The faster one of two plans, the first where they are alike, or the only one there is.
+fn faster(own: Result<Plan, PlanError>, other: Result<Plan, PlanError>) -> Result<Plan, PlanError> {
+    match (own, other) {
+        (Ok(own), Ok(other)) if other.step.time >= own.step.time => Ok(own),
+        (Err(error), Err(_)) => Err(error),
+        (own, Err(_)) => own,
+        (_, other) => other,
     }
 }
 

@@ -183,3 +183,21 @@ fn a_budget_that_nothing_fits_says_which_stage_and_by_how_much() {
     // The deal may change with the budget, so that what was missing suffices at least.
     assert!(Strategy::named("heu", LIMIT).unwrap().plan(&setup).is_ok());
 }
+
+#[test]
+fn planned_again_for_its_own_deal_a_plan_is_as_fast_and_has_the_same_layers() {
+    for setup in bound() {
+        for name in ["heu", "adapipe", "full", "selective"] {
+            let strategy = Strategy::named(name, LIMIT).unwrap();
+            let Ok(plan) = strategy.plan(&setup) else {
+                continue;
+            };
+            let layers = plan.layers().unwrap();
+            let again = strategy.plan_dealt(&plan.setup, &layers).unwrap();
+            assert_eq!(again.layers().unwrap(), layers, "{name}");
+            assert_eq!(again.setup, plan.setup, "{name}");
+            assert_eq!(again.planner, plan.planner);
+            assert!(again.step.time <= plan.step.time, "{name}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a plan predicts of a step, and what steps were measured to take.
+
+use lynx_burn::BackwardReport;
+use lynx_burn::plan::planner::{
+    DealError, Plan, PlanError, PlannedStage, StageProblem, evaluate_without_budget,
+};
+use lynx_burn::units::{Bytes, Nanos};
+
+/// A step: predicted, measured, or the median of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Figures {
+    /// Forwards and backwards.
+    pub(super) time: Nanos,
+    /// Recompute on the critical path, all stages together, a rank of each.
+    pub(super) exposed: Nanos,
+    /// Recompute in waits, likewise.
+    pub(super) hidden: Nanos,
+    /// The most that a rank of each stage retains.
+    pub(super) activations: Vec<Bytes>,
+}
+
+impl Figures {
+    /// What a plan predicts.
+    pub(super) fn predicted(plan: &Plan) -> Result<Self, PlanError> {
+        let problems = plan.problems()?;
+        let stages = plan.stages.iter().zip(&problems);
+        let activations = stages.map(|(stage, problem)| activations(stage, problem));
+        Ok(Self {
+            time: plan.step.time,
+            exposed: plan.step.exposed,
+            hidden: plan.step.hidden,
+            activations: activations.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What a step took. Of several ranks, times are their means, and bytes those of the one that
+    /// holds most.
+    pub(super) fn measured(report: &BackwardReport) -> Self {
+        let ranks = 1 + report.stages.iter().map(|s| s.rank.0).max().unwrap_or(0);
+        let mean = |time: Nanos| Nanos(time.0 / ranks as u64);
+        let stages = report.stages.chunk_by(|a, b| a.stage == b.stage);
+        let most = stages.map(|ranks| ranks.iter().map(|rank| rank.retained_peak).max());
+        Self {
+            time: report.time,
+            exposed: mean(report.exposed()),
+            hidden: mean(report.hidden()),
+            activations: most.map(Option::unwrap_or_default).collect(),
+        }
+    }
+
+    /// The median of steps, figure by figure; of bytes the most.
+    pub(super) fn of(steps: &[Self]) -> Self {
+        let time = |of: fn(&Self) -> Nanos| Nanos(median(steps.iter().map(|step| of(step).0)));
+        let stages = steps.iter().map(|step| step.activations.len()).max();
+        let most = |stage: usize| {
+            let all = steps.iter().filter_map(|step| step.activations.get(stage));
+            all.max().copied().unwrap_or_default()
+        };
+        Self {
+            time: time(|step| step.time),
+            exposed: time(|step| step.exposed),
+            hidden: time(|step| step.hidden),
+            activations: (0..stages.unwrap_or(0)).map(most).collect(),
+        }
+    }
+}
+
+/// What boundaries and tapes of a planned stage occupy when they occupy most: the planner's own
+/// count, of a stage that has no weights and needs nothing for a moment.
+fn activations(stage: &PlannedStage, problem: &StageProblem) -> Result<Bytes, PlanError> {
+    let mut bare = problem.clone();
+    bare.fixed = Bytes(0);
+    bare.before.workspace = Bytes(0);
+    bare.after.workspace = Bytes(0);
+    for segment in &mut bare.segments {
+        segment.workspace = Bytes(0);
+    }
+    let cost = evaluate_without_budget(&bare, &stage.plan);
+    let refused = |broken: lynx_burn::plan::planner::Violation| DealError::Refused {
+        stage: problem.stage,
+        reason: broken.to_string(),
+    };
+    Ok(cost.map_err(refused)?.peak)
+}
+
+/// The middle of some numbers, the lower one of two; 0 of none.
+pub(super) fn median(numbers: impl Iterator<Item = u64>) -> u64 {
+    let mut sorted: Vec<u64> = numbers.collect();
+    sorted.sort_unstable();
+    match sorted.len() {
+        0 => 0,
+        count => sorted[(count - 1) / 2],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_medians_and_bytes_the_most_of_all_steps() {
+        let step = |time: u64, bytes: [u64; 2]| Figures {
+            time: Nanos(time),
+            exposed: Nanos(time / 2),
+            hidden: Nanos(10 - time),
+            activations: bytes.map(Bytes).to_vec(),
+        };
+        let steps = [step(9, [1, 7]), step(2, [5, 6]), step(4, [3, 3])];
+        let expected = Figures {
+            time: Nanos(4),
+            exposed: Nanos(2),
+            hidden: Nanos(6),
+            activations: vec![Bytes(5), Bytes(7)],
+        };
+        assert_eq!(Figures::of(&steps), expected);
+        assert_eq!(Figures::of(&[]), Figures::default());
+    }
+}
