@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         out: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/results")),
     };
     match bench::run(&args) {
-        Ok(_) => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE

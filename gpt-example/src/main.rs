@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Task::Eval(args) => evaluate::run(&args),
         Task::Plan(args) => plan::run(&args).map_err(RunError::from),
         Task::Simulate(args) => simulate::run(&args).map_err(RunError::from),
-        Task::Bench(args) => bench::run(&args).map(drop).map_err(RunError::from),
+        Task::Bench(args) => bench::run(&args).map_err(RunError::from),
         Task::Completions(args) => {
             completions(&args);
             Ok(())

@@ -32,7 +32,8 @@ impl BurnAlone {
         let of = |name, device: &Device| -> Result<Self, BenchError> {
             Ok(Self {
                 name,
-                model: Gpt::new(&ground.setting.config, SEED, device)?,
+                model: Gpt::new(&ground.setting.config, SEED, device)?
+                    .with_modules(ground.setting.modules),
                 optimizer: optimizer(),
                 step: 0,
             })

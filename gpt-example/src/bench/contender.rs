@@ -103,18 +103,26 @@ impl Way {
         }
         builder.train_parts(segments, optimizer(), |range, device| {
             Ok(lynx_burn::Chain::keep(
-                Gpt::new(&setting.config, SEED, device)?,
+                Gpt::new(&setting.config, SEED, device)?.with_modules(setting.modules),
                 range,
             ))
         })
     }
 }
 
-/// What the budget leaves each stage for boundaries and tapes.
+/// What the budget leaves each stage for boundaries and tapes. A stage counts what has arrived and
+/// what has not left among them, a plan as needed for a moment: so much of that is theirs.
 fn rooms(ground: &Ground, plan: &Plan) -> Result<Vec<Bytes>, BenchError> {
     let problems = plan.problems()?;
+    let boundaries = plan
+        .setup
+        .profile
+        .segments()
+        .map(|segment| segment.boundary.0);
+    let passing = boundaries.max().unwrap_or(0);
     let rooms = problems.iter().map(|problem| {
-        let taken = problem.fixed.0.saturating_add(problem.workspace().0);
+        let moment = problem.workspace().0.saturating_sub(passing);
+        let taken = problem.fixed.0.saturating_add(moment);
         Bytes(ground.setup.budget.0.saturating_sub(taken))
     });
     Ok(rooms.collect())

@@ -62,6 +62,12 @@ pub enum BenchError {
         /// The parameter, or the losses.
         what: String,
     },
+    /// The program does not start once more.
+    #[error("cannot run this program in a process of its own: {0}")]
+    Again(io::Error),
+    /// It was started and failed, and has said why.
+    #[error("the benchmark did not finish")]
+    Failed,
     /// No pool of threads.
     #[error("cannot start a thread: {0}")]
     Threads(rayon::ThreadPoolBuildError),

@@ -202,7 +202,7 @@ fn of_kind(profile: &ModelProfile, index: usize) -> Option<&SegmentProfile> {
 
 fn measured(setting: &Setting, repeats: usize) -> Result<Measured, BenchError> {
     let device = Device::flex();
-    let model = Gpt::new(&setting.config, SEED, &device)?;
+    let model = Gpt::new(&setting.config, SEED, &device)?.with_modules(setting.modules);
     let options = MeasureOptions {
         repeats,
         ranks: setting.ranks,

@@ -14,6 +14,7 @@ mod contest;
 mod error;
 mod ground;
 mod machine;
+mod memory;
 mod plot;
 mod report;
 mod setting;
@@ -30,12 +31,21 @@ pub use sweep::{Cell, SHARES};
 use crate::cli::BenchArgs;
 use crate::progress::say;
 
-/// Runs the settings and the sweep, and leaves `strategies.json`, `.md` and pictures in a folder.
+/// Runs the settings and the sweep in a process of their own, and leaves `strategies.json`, `.md` and
+/// pictures in a folder.
 ///
 /// # Errors
 ///
 /// If a setting is unknown, a plan or a run fails, gradients differ, or a file cannot be written.
-pub fn run(args: &BenchArgs) -> Result<Results, BenchError> {
+pub fn run(args: &BenchArgs) -> Result<(), BenchError> {
+    match memory::in_own_process()? {
+        None => run_here(args),
+        Some(status) if status.success() => Ok(()),
+        Some(_) => Err(BenchError::Failed),
+    }
+}
+
+fn run_here(args: &BenchArgs) -> Result<(), BenchError> {
     let folder = &args.out;
     std::fs::create_dir_all(folder).map_err(|error| BenchError::Folder {
         path: folder.clone(),
@@ -58,5 +68,5 @@ pub fn run(args: &BenchArgs) -> Result<Results, BenchError> {
     }
     results.write(folder)?;
     say(format_args!("written to {}", folder.display()));
-    Ok(results)
+    Ok(())
 }

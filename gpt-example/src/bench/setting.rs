@@ -1,7 +1,7 @@
 //! What is trained, on how many threads, with how much communication.
 
 use super::BenchError;
-use crate::config::GptConfig;
+use crate::config::{GptConfig, Modules};
 
 /// A model, its training, and the links.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub struct Setting {
     pub about: String,
     /// The model.
     pub config: GptConfig,
+    /// Whose modules it is made of.
+    pub modules: Modules,
     /// Ranks that share a stage.
     pub ranks: usize,
     /// Stages of the pipeline.
@@ -28,7 +30,13 @@ pub struct Setting {
 }
 
 /// The settings there are.
-pub const SETTINGS: [&str; 4] = ["tensor-45", "tensor-30", "pipeline-30", "alone"];
+pub const SETTINGS: [&str; 5] = [
+    "tensor-45",
+    "tensor-45-burn",
+    "tensor-30",
+    "pipeline-30",
+    "alone",
+];
 
 /// The model of all settings: a step takes a third of a second on a core.
 pub(super) fn model() -> GptConfig {
@@ -49,6 +57,7 @@ impl Setting {
             name: name.to_owned(),
             about: about.to_owned(),
             config: model(),
+            modules: Modules::Lynx,
             ranks,
             stages,
             micro_batches: 2,
@@ -58,6 +67,14 @@ impl Setting {
         };
         Some(match name {
             "tensor-45" => setting("two ranks, 45 % of a step are their sums", (2, 1), 0.45),
+            "tensor-45-burn" => Self {
+                modules: Modules::Burn,
+                ..setting(
+                    "two ranks, 45 % of a step are their sums, Burn's modules",
+                    (2, 1),
+                    0.45,
+                )
+            },
             "tensor-30" => setting("two ranks, 30 % of a step are their sums", (2, 1), 0.30),
             "pipeline-30" => Self {
                 micro_batches: 6,

@@ -12,7 +12,7 @@ use super::contender::{LIMIT, WAYS, Way};
 use super::contest::{Row, duel};
 use super::ground::{Ground, profile};
 use super::setting::{Setting, model};
-use crate::config::GptConfig;
+use crate::config::{GptConfig, Modules};
 
 /// How much of a step without recompute is communication.
 pub const SHARES: [f64; 5] = [0.0, 0.15, 0.30, 0.45, 0.60];
@@ -47,6 +47,7 @@ pub(super) fn run(rounds: usize, mut told: impl FnMut(&Cell)) -> Result<Vec<Cell
             heads: 6,
             ..model()
         },
+        modules: Modules::Lynx,
         ranks: 2,
         stages: 1,
         micro_batches: 2,

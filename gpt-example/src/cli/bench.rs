@@ -7,7 +7,7 @@ use clap::Args;
 /// All options of a benchmark.
 #[derive(Clone, Debug, Args)]
 pub struct BenchArgs {
-    /// Settings to run: tensor-45, tensor-30, pipeline-30, alone [default: all]
+    /// Settings to run: tensor-45, tensor-45-burn, tensor-30, pipeline-30, alone [default: all]
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub settings: Vec<String>,
     /// Rounds in which all strategies take turns

@@ -1,9 +1,11 @@
-//! What handing over to a sum costs the ranks themselves.
+//! What meeting for a sum costs the ranks themselves.
 //!
 //! The time on the way is the cluster's to tell. But where ranks are threads of one process, each
-//! copies its part and adds up all of them, before and after that way, on its own time: a forward
-//! or backward is longer by so much.
+//! copies its part, sleeps until the sum is there, wakes up a little later, and adds up: a forward or
+//! backward is longer by so much. It is measured with all ranks, over links on which a sum takes a
+//! known time: what it takes beyond that is theirs.
 
+use std::num::NonZeroU64;
 use std::time::Instant;
 
 use super::MeasureError;
@@ -12,6 +14,8 @@ use crate::runtime::boundary::Boundary;
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::collective::{Collective, CollectiveError, Parts};
 use crate::runtime::comm::group::group;
+use crate::runtime::comm::slow_group::SlowGroup;
+use crate::runtime::comm::speed::LinkSpeed;
 use crate::runtime::exec::error::Cause;
 use crate::runtime::stage::{StageError, TakeParts};
 use crate::units::Nanos;
@@ -31,19 +35,54 @@ pub(super) fn handling<C: Chain, B: Boundary>(
     time.map_err(|error| subject.failed(Cause::Stage(StageError::from(error))))
 }
 
-/// All ranks' parts are alike; the last one to come is timed, which need not wait.
+/// Sums that are timed.
+const SUMS: u32 = 12;
+
+/// How long a sum is on its way meanwhile.
+const WAY: Nanos = Nanos(1_000_000);
+
+/// The time of a sum on the first rank, beyond that on the way. All ranks' parts are alike.
 fn one_sum(parts: Parts, ranks: usize) -> Result<Nanos, CollectiveError> {
     let (_stop, never) = crossbeam_channel::bounded(0);
-    let mut members = group(ranks, &never);
-    for member in &mut members[1..] {
-        member.start(parts.clone())?;
+    // As a ring of so many steps with nothing but latency.
+    let speed = LinkSpeed {
+        bytes_per_second: NonZeroU64::MAX,
+        latency: Nanos(WAY.0 / (2 * (ranks as u64 - 1))),
+    };
+    let members = group(ranks, &never).into_iter().map(Box::new);
+    let members = members.map(|member| SlowGroup::new(member, speed, ranks));
+    let began = Instant::now();
+    let outcomes: Vec<Result<(), CollectiveError>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = members
+            .map(|mut member| {
+                let parts = parts.clone();
+                scope.spawn(move || {
+                    let mut sums = 0..SUMS;
+                    sums.try_for_each(|_| meet(&mut member, parts.clone()))
+                })
+            })
+            .collect();
+        let ended = threads.into_iter().map(|thread| match thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        ended.collect()
+    });
+    let time = Nanos::from(began.elapsed() / SUMS);
+    outcomes.into_iter().collect::<Result<(), _>>()?;
+    Ok(time.saturating_sub(WAY))
+}
+
+/// Takes part in a sum, and does nothing else.
+fn meet(member: &mut SlowGroup, parts: Parts) -> Result<(), CollectiveError> {
+    member.start(parts)?;
+    loop {
+        match member.poll()? {
+            Some(way) if way.arrive <= Instant::now() => break,
+            way => member.wait(way.map(|way| way.arrive))?,
+        }
     }
-    let begin = Instant::now();
-    members[0].start(parts)?;
-    let sums = members[0].take()?;
-    let time = Nanos::from(begin.elapsed());
-    drop(sums);
-    Ok(time)
+    member.take().map(drop)
 }
 
 #[cfg(feature = "cuda")]

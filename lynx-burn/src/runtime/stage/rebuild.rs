@@ -62,6 +62,10 @@ impl<C: Chain> Stage<C> {
             output: expected,
         } = skipped;
         let until = group.end.min(group.start.saturating_add(pieces));
+        // A group that is replayed with its collectives does all of them once more, the last one too,
+        // whose sum nobody needs: so does Megatron-LM, which runs a layer's whole forward again, and
+        // so planners count. Without collectives inside there is nothing to repeat.
+        let repeats = self.repeats_sums(&group) && until == group.end;
         let mut unnoted = group.start;
         let mut tapes = Vec::with_capacity(until - group.start);
         let mut output = PieceOutput::Next(input);
@@ -76,11 +80,10 @@ impl<C: Chain> Stage<C> {
             }
             tapes.push((piece, tape));
             output = next;
-            if piece + 1 < until
+            if repeats
                 && self.is_followed_by_sum(piece)
                 && let PieceOutput::Next(part) = output
             {
-                // Inside a group that is replayed with its collectives.
                 self.note(micro_batch, unnoted..piece + 1, begin);
                 let pass = SumPass::Recompute(micro_batch);
                 output = PieceOutput::Next(self.summed(piece, pass, part, ranks)?.0);
@@ -125,6 +128,12 @@ impl<C: Chain> Stage<C> {
             end: Instant::now(),
             retained: self.ledger.current(),
         });
+    }
+
+    /// Whether a group is replayed with collectives.
+    pub(super) fn repeats_sums(&self, group: &Range<usize>) -> bool {
+        let mut inner = group.start..group.end.saturating_sub(1);
+        inner.any(|piece| self.is_followed_by_sum(piece))
     }
 
     /// Whether ranks meet behind a piece.
