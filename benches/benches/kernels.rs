@@ -366,7 +366,7 @@ fn kernel(
     mut recompute: impl FnMut(),
 ) -> Kernel {
     let mut times = [const { Vec::new() }; 2];
-    let mut time = |body: &mut dyn FnMut()| {
+    let time = |body: &mut dyn FnMut()| {
         let begin = Instant::now();
         body();
         begin.elapsed()

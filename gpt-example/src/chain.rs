@@ -33,10 +33,6 @@ use crate::vocabulary;
 
 /// What passes between the segments of a [`Gpt`].
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one value a segment, moved a few times"
-)]
 pub enum Activations {
     /// The model's input. `[batch, seq]`
     Tokens(Tensor<2, Int>),

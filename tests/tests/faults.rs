@@ -44,7 +44,7 @@ fn batches(spec: &NetSpec, count: usize) -> Vec<MicroBatch<Net>> {
 
 fn failure(result: Result<impl std::fmt::Debug, TrainError>) -> StageFailure {
     match result.expect_err("a failure") {
-        TrainError::Stage(failure) => failure,
+        TrainError::Stage(failure) => *failure,
         other => panic!("not a stage's failure: {other}"),
     }
 }

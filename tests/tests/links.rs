@@ -42,7 +42,7 @@ fn faulty(segment: usize, micro_batch: usize, kind: Misbehaviour) -> NetSpec {
 
 fn failure(result: Result<impl std::fmt::Debug, TrainError>) -> StageFailure {
     match result.expect_err("a failure") {
-        TrainError::Stage(failure) => failure,
+        TrainError::Stage(failure) => *failure,
         other => panic!("not a stage's failure: {other}"),
     }
 }

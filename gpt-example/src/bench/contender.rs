@@ -147,5 +147,5 @@ pub(super) const WAYS: [Way; 12] = [
 
 /// One that keeps nothing beside the weights: what is compared are activations.
 pub(super) fn optimizer() -> ModuleOptimizer {
-    SgdConfig::new().init().into()
+    SgdConfig::new().init()
 }

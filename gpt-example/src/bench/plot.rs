@@ -72,6 +72,9 @@ fn bars(panel: &Area<'_>, rows: &[Row], setting: &str) -> Result<(), Box<dyn std
     Ok(())
 }
 
+/// What of a cell is shown.
+type Read = fn(&Cell) -> f64;
+
 /// Two heat maps: measured and simulated speed-up.
 pub(super) fn sweep(cells: &[Cell], path: &Path) -> Result<(), BenchError> {
     let drawn = || -> Result<(), Box<dyn std::error::Error>> {
@@ -82,7 +85,7 @@ pub(super) fn sweep(cells: &[Cell], path: &Path) -> Result<(), BenchError> {
             ("sans-serif", 20),
         )?;
         let panels = area.split_evenly((1, 2));
-        let maps: [(&str, fn(&Cell) -> f64); 2] = [
+        let maps: [(&str, Read); 2] = [
             ("measured", |cell| cell.measured_speed_up),
             ("simulated", |cell| cell.simulated_speed_up),
         ];
@@ -99,7 +102,7 @@ fn heat(
     panel: &Area<'_>,
     cells: &[Cell],
     name: &str,
-    read: fn(&Cell) -> f64,
+    read: Read,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let (shares, budgets) = axes(cells);
     let (across, down) = (shares.len(), budgets.len());

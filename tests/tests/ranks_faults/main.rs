@@ -68,7 +68,7 @@ fn failure(spec: &SharesSpec, stages: usize, policy: &str) -> StageFailure {
     let again = trainer.step(0.1, batches(spec, 3)).expect_err("over");
     assert!(matches!(again, TrainError::Ended), "{again}");
     match error {
-        TrainError::Stage(failure) => failure,
+        TrainError::Stage(failure) => *failure,
         other => panic!("not a stage's failure: {other}"),
     }
 }

@@ -134,7 +134,7 @@ impl<C: Chain> Crew<C> {
     pub(crate) fn run<R: Send + 'static>(
         &mut self,
         jobs: Vec<impl FnOnce(&mut Stage<C>) -> Result<R, Cause> + Send + 'static>,
-    ) -> Result<Vec<R>, Option<StageFailure>> {
+    ) -> Result<Vec<R>, Option<Box<StageFailure>>> {
         let workers = self.workers.as_ref().ok_or(None)?;
         let (done, replies) = unbounded::<Reply<R>>();
         let stages = jobs.len();
@@ -165,7 +165,7 @@ impl<C: Chain> Crew<C> {
         drop(done);
         self.collect(stages, &replies).map_err(|broken| {
             self.end(&replies, broken.missing);
-            Some(broken.failure)
+            Some(Box::new(broken.failure))
         })
     }
 

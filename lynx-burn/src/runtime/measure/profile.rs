@@ -128,7 +128,6 @@ impl<C: Chain> Parts<'_, C> {
                 after_forward: self.sums(members.first().copied()),
                 after_backward: self.sums_back(members.first().copied()),
                 weights,
-                ..SegmentProfile::default()
             },
             forward,
             recompute,

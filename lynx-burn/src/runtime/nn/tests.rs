@@ -128,7 +128,7 @@ fn gelu_is_burns_with_and_without_a_bias() {
         let x = random([7, 19], &device);
         let exact = Gelu::new();
         assert_same(
-            &[x.clone()],
+            std::slice::from_ref(&x),
             |x| exact.forward(x[0].clone()),
             |x| gelu(x[0].clone()),
             2e-6,

@@ -127,7 +127,7 @@ pub enum ReplanError {
 pub enum TrainError {
     /// A stage failed. Every thread has been told to end: the trainer is over.
     #[error(transparent)]
-    Stage(StageFailure),
+    Stage(Box<StageFailure>),
     /// The trainer is over since an earlier failure.
     #[error("the trainer ended with an earlier failure")]
     Ended,
@@ -171,8 +171,8 @@ pub enum TrainError {
     },
 }
 
-impl From<Option<StageFailure>> for TrainError {
-    fn from(failure: Option<StageFailure>) -> Self {
+impl From<Option<Box<StageFailure>>> for TrainError {
+    fn from(failure: Option<Box<StageFailure>>) -> Self {
         failure.map_or(Self::Ended, Self::Stage)
     }
 }
