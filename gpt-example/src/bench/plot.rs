@@ -105,7 +105,7 @@ fn heat(
     read: Read,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let (shares, budgets) = axes(cells);
-    let (across, down) = (shares.len(), budgets.len());
+    let (across, down) = (shares.len().max(1), budgets.len().max(1));
     let percent = |values: &[f64], at: usize| {
         let value = values.get(at);
         value.map_or(String::new(), |value| format!("{:.0} %", value * 100.0))
@@ -115,7 +115,11 @@ fn heat(
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(60)
-        .build_cartesian_2d((0..across).into_segmented(), (0..down).into_segmented())?;
+        // Up to and with the last place.
+        .build_cartesian_2d(
+            (0..across - 1).into_segmented(),
+            (0..down - 1).into_segmented(),
+        )?;
     let place = |value: &SegmentValue<usize>, values: &[f64]| match value {
         SegmentValue::CenterOf(at) => percent(values, *at),
         _ => String::new(),
