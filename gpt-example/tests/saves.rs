@@ -41,6 +41,9 @@ fn course(run: &Path) -> Vec<Value> {
             "elapsed_s",
             "retained_peak_bytes",
             "recomputed_segments",
+            "step_s",
+            "exposed_s",
+            "hidden_s",
         ] {
             record.remove(name);
         }

@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(found.wire_ms_median, 150e-6);
         assert_eq!(found.error_ms_median, 0.0);
         assert_eq!(found.error_ms_largest, 10e-6);
-        assert_eq!(found.whole_ratio, 590.0 / 580.0);
+        assert!((found.whole_ratio - 590.0 / 580.0).abs() < 1e-12);
     }
 
     #[test]
