@@ -17,7 +17,7 @@
 //! With them a tape keeps what Burn's operations saved for backward and nothing else: exactly what
 //! the same operations keep in an uncut model.
 //!
-//! The operations of a model that know what to keep are in [`fused`].
+//! The operations of a model that know what to keep are in `fused`.
 //!
 //! One trait, [`RecomputeOps`]; the backends' implementations are its defaults, which are written
 //! in terms of any backend, and the gradients are in `autodiff.rs`.
