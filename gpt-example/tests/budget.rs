@@ -123,12 +123,6 @@ fn check_retained(plan: &Plan, records: &[Value], overlap: &str) {
                 false => 0,
             };
             let limit = allowed[stage] + on_its_way;
-            // Groups are made anew whole, where a plan makes them piece by piece: without one to
-            // obey, a stage may hold a little more.
-            let limit = match overlap {
-                "opportunistic" => limit + limit / 4,
-                _ => limit,
-            };
             assert!(bytes <= limit, "{overlap} {worker}: {bytes} of {limit}");
         }
     }

@@ -7,10 +7,11 @@ use std::time::Instant;
 
 use super::position::Position;
 use super::tell::Teller;
+use super::window::rebuild;
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::collective::{self, Collective, CollectiveError, Parts};
 use crate::runtime::comm::link::Way;
-use crate::runtime::stage::{Ranks, Stage, StageError, Sum, SumKind, Upcoming};
+use crate::runtime::stage::{Ranks, Stage, StageError, Sum, SumPass, Upcoming};
 
 /// A stage's rank in a forward or backward.
 pub(super) struct Meeting<'a> {
@@ -82,20 +83,16 @@ impl Meeting<'_> {
             behind: Some(sum.behind),
         };
         let next = |stage: &Stage<C>| stage.find_ahead(self.next.as_ref()?);
-        let found = match sum.kind {
-            SumKind::Repeated(_) => None,
-            SumKind::Forward(_) => next(stage),
-            SumKind::Backward(_) if stage.has_to_recompute(sum.micro_batch) => {
-                stage.find_ahead(&own)
-            }
-            SumKind::Backward(_) => next(stage),
+        let found = match sum.pass {
+            SumPass::Repeated => None,
+            SumPass::Forward => next(stage),
+            SumPass::Backward if stage.has_to_recompute(sum.micro_batch) => stage.find_ahead(&own),
+            SumPass::Backward => next(stage),
         };
         let Some(found) = found else {
             return Ok(false);
         };
-        let before = self.position.works();
-        stage.recompute_ahead(found)?;
-        self.position.goes_back_to(before);
+        rebuild(stage, self.position, found)?;
         Ok(true)
     }
 }

@@ -126,12 +126,19 @@ impl<C: Chain> Job<C> {
             Some(group) => {
                 let works_ahead = stage.works_ahead();
                 let upcoming = |left| upcoming(left, self.cool_down).filter(|_| works_ahead);
+                // A forward under way is one of those that come before the next backward: what it
+                // will add is not there yet.
+                let is_backward = action.makes_gradient();
+                let own = upcoming(left);
                 meeting = Meeting {
                     group,
                     position: &self.position,
                     teller,
-                    cool_down: upcoming(left).is_some_and(|own| own.cool_down),
-                    next: upcoming(after),
+                    cool_down: is_backward && own.is_some_and(|own| own.cool_down),
+                    next: match is_backward {
+                        true => upcoming(after),
+                        false => own,
+                    },
                 };
                 &mut meeting
             }

@@ -12,7 +12,7 @@ use crate::plan::sim::Cargo;
 use crate::plan::sim::timeline::Awaited;
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::link::Way;
-use crate::runtime::stage::{Stage, StageTimes, Sum, SumKind};
+use crate::runtime::stage::{Stage, StageTimes, Sum};
 use crate::units::Bytes;
 
 /// Keeps the times of one stage in one run.
@@ -86,9 +86,7 @@ impl Teller {
         (begin, way): (Instant, Way),
         stage: &mut Stage<C>,
     ) {
-        let (SumKind::Forward(window) | SumKind::Backward(window) | SumKind::Repeated(window)) =
-            sum.kind;
-        let waited = Waited::new(begin, &[(window, way.arrive)]);
+        let waited = Waited::new(begin, &[(sum.window, way.arrive)]);
         let waited = self.recompute(waited, Instant::now(), stage);
         let Some(observer) = &self.observer else {
             return;
@@ -99,7 +97,7 @@ impl Teller {
             rank: self.rank,
             micro_batch: sum.micro_batch,
             behind: SegmentId(sum.behind),
-            window,
+            window: sum.window,
             bytes: Bytes(bytes),
             begin,
             complete: way.begin.max(begin),

@@ -12,7 +12,7 @@ use crate::ids::MicroBatchId;
 use crate::plan::cluster::Window;
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::link::{Arrival, Gone, Inlet, Mail, Outlet, Way};
-use crate::runtime::stage::{Stage, Upcoming};
+use crate::runtime::stage::{Found, Stage, StageError, Upcoming};
 
 /// A stage that stands before a transfer.
 pub(super) struct Waiting<'a, C: Chain> {
@@ -99,9 +99,19 @@ impl<C: Chain> Waiting<'_, C> {
         let Some(found) = self.stage.find_ahead(&next) else {
             return Ok(false);
         };
-        let before = self.position.works();
-        self.stage.recompute_ahead(found)?;
-        self.position.goes_back_to(before);
+        rebuild(self.stage, self.position, found)?;
         Ok(true)
     }
+}
+
+/// Recomputes where the worker would wait, and has it wait again.
+pub(super) fn rebuild<C: Chain>(
+    stage: &mut Stage<C>,
+    position: &Position,
+    found: Found,
+) -> Result<(), StageError> {
+    let before = position.works();
+    stage.recompute_ahead(found)?;
+    position.goes_back_to(before);
+    Ok(())
 }

@@ -2,14 +2,17 @@
 //! backward begins, or in the middle of it, while its ranks sum a gradient.
 //!
 //! Only one backward at a time is worked for: the one under way as long as it has something to
-//! recompute, then the next in the stage's list, and only once its own forward is over. Its runs are rebuilt from the last to the first, the order in which the
-//! backward will need them, so that what stands longest is needed last.
+//! recompute, then the next in the stage's list, and only once its own forward is over. Its runs
+//! are rebuilt from the last to the first, the order in which the backward will need them, so that
+//! what stands longest is needed last.
 //!
 //! Under a budget, a run is rebuilt early only if the stage stays within the budget with it *and*
-//! with all that forwards before the backward will add. In the backward itself, what was rebuilt
-//! early is used up before anything is rebuilt on demand: so the peak is within the budget, or it
-//! is the one that recomputation on demand has anyway. A run whose size is unknown is left to
-//! its backward, which tells it: a budget that may be broken once is none.
+//! with all that forwards before the backward will add, the one under way included. In the backward
+//! itself, what was rebuilt early is used up before anything is rebuilt on demand: so the peak is
+//! within the budget, or it is the one that recomputation on demand has anyway. The run that a
+//! backward under way needs next is rebuilt without asking: on demand it would be a moment later,
+//! beside the same bytes. Of any other, a run whose size is unknown is left to its backward, which
+//! tells it: a budget that may be broken once is none.
 
 use std::ops::Range;
 
@@ -128,11 +131,7 @@ impl<C: Chain> Stage<C> {
         (flight, due): (&Flight<C>, bool),
         group: &Range<usize>,
     ) -> Verdict {
-        let inner = group.start..group.end.saturating_sub(1);
-        if inner
-            .into_iter()
-            .any(|piece| self.is_followed_by_sum(piece))
-        {
+        if self.repeats_sums(group) {
             return Verdict::Stop;
         }
         match &self.ahead {

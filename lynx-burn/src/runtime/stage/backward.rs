@@ -1,7 +1,7 @@
 //! A micro-batch's way back through a stage.
 
 use super::flight::Held;
-use super::ranks::{Ranks, Sum, SumKind};
+use super::ranks::{Ranks, Sum, SumPass};
 use super::{Stage, StageError};
 use crate::ids::{MicroBatchId, SegmentId};
 use crate::runtime::chain::Chain;
@@ -127,7 +127,8 @@ impl<C: Chain> Stage<C> {
         let sum = Sum {
             micro_batch,
             behind,
-            kind: SumKind::Backward(window),
+            pass: SumPass::Backward,
+            window,
         };
         let sums = ranks.sum(self, sum, parts)?;
         for (place, sum) in places.into_iter().zip(sums) {

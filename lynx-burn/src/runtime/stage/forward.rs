@@ -2,7 +2,7 @@
 
 use super::flight::{Flight, Held, Skipped};
 use super::piece::{PieceOutput, PieceRun};
-use super::ranks::{PutSums, Ranks, Sum, SumKind, SummedPlaces, TakeParts};
+use super::ranks::{PutSums, Ranks, Sum, SumPass, SummedPlaces, TakeParts};
 use super::{Stage, StageError};
 use crate::ids::{MicroBatchId, SegmentId};
 use crate::runtime::boundary::{Boundary, Signature, ToDevice};
@@ -68,7 +68,8 @@ impl<C: Chain> Stage<C> {
             };
             flight.push(held, kept);
             if let PieceOutput::Next(part) = output {
-                let (sum, grown) = self.summed(last, SumPass::Forward(micro_batch), part, ranks)?;
+                let pass = (micro_batch, SumPass::Forward);
+                let (sum, grown) = self.summed(last, pass, part, ranks)?;
                 // What a tape keeps of its part, it keeps beside the sum.
                 self.ledger.book(micro_batch, grown);
                 flight.release_from_last(grown);
@@ -92,7 +93,7 @@ impl<C: Chain> Stage<C> {
     pub(super) fn summed(
         &mut self,
         piece: usize,
-        pass: SumPass,
+        (micro_batch, pass): (MicroBatchId, SumPass),
         part: Parcel<C::Boundary>,
         ranks: &mut dyn Ranks<C>,
     ) -> Result<(Parcel<C::Boundary>, i64), StageError> {
@@ -111,12 +112,10 @@ impl<C: Chain> Stage<C> {
         }
         part.part_with(&SummedPlaces::of(&part));
         let sum = Sum {
-            micro_batch: pass.micro_batch(),
+            micro_batch,
             behind,
-            kind: match pass {
-                SumPass::Forward(_) => SumKind::Forward(window),
-                SumPass::Recompute(_) => SumKind::Repeated(window),
-            },
+            pass,
+            window,
         };
         let sums = ranks.sum(self, sum, taken.0)?;
         let smallest = self.meter.smallest();
@@ -175,7 +174,7 @@ impl<C: Chain> Stage<C> {
             if piece + 1 < group.end
                 && let PieceOutput::Next(part) = output
             {
-                let pass = SumPass::Forward(micro_batch);
+                let pass = (micro_batch, SumPass::Forward);
                 output = PieceOutput::Next(self.summed(piece, pass, part, ranks)?.0);
             }
         }
@@ -211,27 +210,10 @@ impl<C: Chain> Stage<C> {
             }
             output = self.untracked(piece, mode, micro_batch, current, &target)?;
             if let PieceOutput::Next(part) = output {
-                let pass = SumPass::Forward(micro_batch);
+                let pass = (micro_batch, SumPass::Forward);
                 output = PieceOutput::Next(self.summed(piece, pass, part, ranks)?.0);
             }
         }
         Ok(output)
-    }
-}
-
-/// Whose output is summed.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum SumPass {
-    /// A first forward's.
-    Forward(MicroBatchId),
-    /// A forward's that is done once more, collectives and all.
-    Recompute(MicroBatchId),
-}
-
-impl SumPass {
-    fn micro_batch(self) -> MicroBatchId {
-        match self {
-            Self::Forward(id) | Self::Recompute(id) => id,
-        }
     }
 }

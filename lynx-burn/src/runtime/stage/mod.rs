@@ -22,10 +22,10 @@ use std::sync::Arc;
 use burn::optim::ModuleOptimizer;
 use burn::prelude::*;
 
-pub(crate) use ahead::{Ahead, Upcoming};
+pub(crate) use ahead::{Ahead, Found, Upcoming};
 pub use error::StageError;
 pub(crate) use piece::{Piece, PieceOutput};
-pub(crate) use ranks::{Alone, Ranks, Sum, SumKind, SummedPlaces, Sums, TakeParts};
+pub(crate) use ranks::{Alone, Ranks, Sum, SumPass, SummedPlaces, Sums, TakeParts};
 pub(crate) use rebuild::Rebuilding;
 pub use report::{StageReport, StageTimes};
 

@@ -20,18 +20,20 @@ pub(crate) struct Sum {
     pub(crate) micro_batch: MicroBatchId,
     /// The segment whose output it is, or the gradient of whose output.
     pub(crate) behind: usize,
-    pub(crate) kind: SumKind,
+    pub(crate) pass: SumPass,
+    /// F1 or F2 of outputs, B1 or B2 of gradients.
+    pub(crate) window: Window,
 }
 
-/// What recompute may be done beside a sum.
+/// The pass that a sum is in, and what recompute may be done beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SumKind {
-    /// In a forward: a later backward's.
-    Forward(Window),
-    /// In a backward: its own.
-    Backward(Window),
-    /// In a recompute that repeats its collectives: nothing, it is late itself.
-    Repeated(Window),
+pub(crate) enum SumPass {
+    /// A forward: a later backward's.
+    Forward,
+    /// A backward: its own.
+    Backward,
+    /// A recompute that repeats its collectives: nothing, it is late itself.
+    Repeated,
 }
 
 /// Sums over the ranks that share a stage.

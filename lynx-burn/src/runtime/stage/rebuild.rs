@@ -8,9 +8,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::flight::Skipped;
-use super::forward::SumPass;
 use super::piece::PieceOutput;
-use super::ranks::Ranks;
+use super::ranks::{Ranks, SumPass};
 use super::{Stage, StageError};
 use crate::ids::MicroBatchId;
 use crate::runtime::boundary::Signature;
@@ -85,7 +84,7 @@ impl<C: Chain> Stage<C> {
                 && let PieceOutput::Next(part) = output
             {
                 self.note(micro_batch, unnoted..piece + 1, begin);
-                let pass = SumPass::Recompute(micro_batch);
+                let pass = (micro_batch, SumPass::Repeated);
                 output = PieceOutput::Next(self.summed(piece, pass, part, ranks)?.0);
                 (begin, unnoted) = (Instant::now(), piece + 1);
             }
