@@ -123,8 +123,9 @@ fn check_retained(plan: &Plan, records: &[Value], overlap: &str) {
                 false => 0,
             };
             let limit = allowed[stage] + on_its_way;
-            // Groups are made anew whole, where a plan makes them piece by piece: without one to
-            // obey, a stage may hold a little more.
+            // A known shortfall, told in the README's limits: without a plan to obey, groups are made
+            // anew whole where the plan makes them piece by piece, and a stage may hold more than its
+            // budget leaves, here by a quarter at most.
             let limit = match overlap {
                 "opportunistic" => limit + limit / 4,
                 _ => limit,
