@@ -7,17 +7,18 @@ use lynx_burn::memory::{live_bytes, peak_bytes, reset_peak};
 use lynx_burn::plan::planner::Plan;
 use lynx_burn::plan::sim::timeline::Timeline;
 use lynx_burn::{BackwardReport, Recorder, Trainer};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::burn_alone::BurnAlone;
 use super::contender::{IDLE, NONE, WAYS, Way};
+use super::statistics::{median, quantile};
 use super::{BenchError, Ground};
 use crate::model::Gpt;
 
 const LEARNING_RATE: f64 = 1e-3;
 
 /// One strategy at one setting.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The setting.
     pub setting: String,
@@ -29,7 +30,7 @@ pub struct Row {
     pub step_ms_median: f64,
     /// Its quartiles.
     pub step_ms_spread: [f64; 2],
-    /// Over "none" in the same round: the median.
+    /// Over "none" in the same round: the median; NaN where that takes no part.
     pub relative_to_none: f64,
     /// Over the best that overlaps nothing and fits, in the same round: the median.
     pub relative_to_best_not_overlapped: Option<f64>,
@@ -171,9 +172,8 @@ pub(super) fn hold(
             });
         }
     }
-    let mut rows = rows(ground, &contenders)?;
-    let none = contenders.iter().find(|one| one.way.name == NONE);
-    let none = none.map_or(&[][..], |none| &none.samples);
+    let mut rows = rows(ground, &contenders, best_not_overlapped(&contenders))?;
+    let none = without_recompute(&contenders);
     for (one, samples) in plain.iter().zip(&plain_samples) {
         rows.push(Row::new(ground, one.name, (samples, none, None)));
     }
@@ -247,20 +247,35 @@ fn compare(ground: &Ground, contenders: &mut [Contender]) -> Result<(), BenchErr
     Ok(())
 }
 
-fn rows(ground: &Ground, contenders: &[Contender]) -> Result<Vec<Row>, BenchError> {
+/// What "none" did; nothing where it takes no part.
+fn without_recompute(contenders: &[Contender]) -> &[Sample] {
+    match contenders.iter().find(|one| one.way.name == NONE) {
+        Some(none) => &none.samples,
+        None => &[],
+    }
+}
+
+/// The fastest of those that recompute and do nothing while waiting.
+fn best_not_overlapped(contenders: &[Contender]) -> Option<&Contender> {
     let median_of = |one: &&Contender| median(one.samples.iter().map(|s| s.seconds));
-    let none = contenders.iter().find(|one| one.way.name == NONE);
     let others = contenders
         .iter()
         .filter(|one| one.way.overlaps_nothing() && one.way.name != NONE);
-    let best = others.min_by(|a, b| median_of(a).total_cmp(&median_of(b)));
-    let samples = |one: Option<&'_ Contender>| one.map(|one| one.samples.clone());
-    let none = samples(none).unwrap_or_default();
-    let best = samples(best);
+    others.min_by(|a, b| median_of(a).total_cmp(&median_of(b)))
+}
+
+/// What each did, set against one of them.
+fn rows(
+    ground: &Ground,
+    contenders: &[Contender],
+    best: Option<&Contender>,
+) -> Result<Vec<Row>, BenchError> {
+    let none = without_recompute(contenders);
+    let best = best.map(|one| &one.samples[..]);
     let ranks = ground.setting.ranks as u64;
     let mut rows = Vec::with_capacity(contenders.len());
     for one in contenders {
-        let all = (&one.samples[..], &none[..], best.as_deref());
+        let all = (&one.samples[..], none, best);
         let mut row = Row::new(ground, one.way.name, all);
         let step = one.plan.step;
         row.overlaps_nothing = one.way.overlaps_nothing();
@@ -294,7 +309,7 @@ impl Row {
             strategy: strategy.to_owned(),
             overlaps_nothing: true,
             step_ms_median: middle * 1e3,
-            step_ms_spread: [0.25, 0.75].map(|q| quantile(own.clone(), q) * 1e3),
+            step_ms_spread: [0.25, 0.75].map(|q| quantile(&own, q) * 1e3),
             relative_to_none: ratio(none),
             relative_to_best_not_overlapped: best.map(ratio),
             tokens_per_s: ground.tokens() as f64 / middle,
@@ -310,7 +325,7 @@ impl Row {
     }
 }
 
-/// Two ways at one ground: the median of the first's time over the second's, and of each.
+/// Two ways at one ground, both set against the second.
 pub(super) fn duel(
     ground: &Ground,
     ways: [Way; 2],
@@ -323,13 +338,7 @@ pub(super) fn duel(
         return Ok(None);
     }
     take_turns(ground, &mut contenders, rounds, |_| Ok(()))?;
-    let reference = contenders[1].samples.clone();
-    let mut rows = rows(ground, &contenders)?;
-    for (row, one) in rows.iter_mut().zip(&contenders) {
-        let all = (&one.samples[..], &reference[..], Some(&reference[..]));
-        let ratios = Row::new(ground, one.way.name, all);
-        row.relative_to_best_not_overlapped = ratios.relative_to_best_not_overlapped;
-    }
+    let rows = rows(ground, &contenders, contenders.get(1))?;
     Ok(<[Row; 2]>::try_from(rows).ok())
 }
 
@@ -347,20 +356,5 @@ impl fmt::Display for Row {
             write!(f, ", hidden {:.0} %", hidden * 100.0)?;
         }
         Ok(())
-    }
-}
-
-pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    quantile(values.collect(), 0.5)
-}
-
-/// The value below which a share `q` of `values` lies, linear between neighbours; NaN of nothing.
-fn quantile(mut values: Vec<f64>, q: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let place = q * values.len().saturating_sub(1) as f64;
-    let (low, high) = (place.floor() as usize, place.ceil() as usize);
-    match (values.get(low), values.get(high)) {
-        (Some(low), Some(high)) => low + (high - low) * place.fract(),
-        _ => f64::NAN,
     }
 }

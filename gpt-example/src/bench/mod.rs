@@ -18,6 +18,7 @@ mod memory;
 mod plot;
 mod report;
 mod setting;
+mod statistics;
 mod sweep;
 
 pub use contest::Row;
@@ -26,6 +27,7 @@ pub use ground::Ground;
 pub use machine::Machine;
 pub use report::Results;
 pub use setting::{SETTINGS, Setting};
+pub use statistics::quantile;
 pub use sweep::{Cell, SHARES};
 
 use crate::cli::BenchArgs;
@@ -51,7 +53,7 @@ fn run_here(args: &BenchArgs) -> Result<(), BenchError> {
         path: folder.clone(),
         error,
     })?;
-    let mut results = Results::new(Machine::here());
+    let mut results = Results::new(Machine::here(), args);
     for setting in setting::named(&args.settings)? {
         say(format_args!("{}: {}", setting.name, setting.about));
         let ground = Ground::measure(&setting)?;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use lynx_burn::plan::planner::{Plan, Strategy};
 use lynx_burn::units::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::BenchError;
 use super::contender::{LIMIT, WAYS, Way};
@@ -21,7 +21,7 @@ pub const SHARES: [f64; 5] = [0.0, 0.15, 0.30, 0.45, 0.60];
 const BUDGETS: [f64; 4] = [0.02, 0.15, 0.35, 0.65];
 
 /// One point of the sweep.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Cell {
     /// Share of communication.
     pub communication: f64,
