@@ -17,15 +17,16 @@ mod machine;
 mod memory;
 mod plot;
 mod report;
+mod row;
 mod setting;
 mod statistics;
 mod sweep;
 
-pub use contest::Row;
 pub use error::BenchError;
 pub use ground::Ground;
 pub use machine::Machine;
 pub use report::Results;
+pub use row::Row;
 pub use setting::{SETTINGS, Setting};
 pub use statistics::quantile;
 pub use sweep::{Cell, SHARES};

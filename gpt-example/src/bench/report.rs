@@ -6,8 +6,9 @@ use std::path::Path;
 use lynx_burn::plan::sim::svg;
 use serde::Serialize;
 
-use super::contest::{Row, Timelines};
+use super::contest::Timelines;
 use super::plot;
+use super::row::Row;
 use super::statistics::median;
 use super::{BenchError, Cell, Ground, Machine, Setting};
 use crate::cli::BenchArgs;

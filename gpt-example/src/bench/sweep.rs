@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::BenchError;
 use super::contender::{LIMIT, WAYS, Way};
-use super::contest::{Row, duel};
+use super::contest::duel;
 use super::ground::{Ground, profile};
+use super::row::Row;
 use super::setting::{Setting, model};
 use crate::config::{GptConfig, Modules};
 
