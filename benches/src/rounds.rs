@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+pub use gpt_example::bench::quantile;
 use serde::{Deserialize, Serialize};
 
 /// A named thing to time.
@@ -58,18 +59,6 @@ pub fn take_turns(mut variants: Vec<Variant<'_>>, rounds: usize) -> Vec<Timing> 
         .collect()
 }
 
-/// The value below which a share `q` of `values` lies, linear between neighbours; NaN of nothing.
-pub fn quantile(values: &[f64], q: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let place = q * sorted.len().saturating_sub(1) as f64;
-    let (low, high) = (place.floor() as usize, place.ceil() as usize);
-    match (sorted.get(low), sorted.get(high)) {
-        (Some(low), Some(high)) => low + (high - low) * place.fract(),
-        _ => f64::NAN,
-    }
-}
-
 /// The median of so many durations, in milliseconds, and the quartiles.
 pub fn spread_ms(times: &[Duration]) -> [f64; 3] {
     let ms: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
@@ -95,18 +84,4 @@ pub fn table(timings: &[Timing]) -> String {
         );
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quantile;
-
-    #[test]
-    fn quantiles_lie_between_neighbours() {
-        assert_eq!(quantile(&[3.0, 1.0, 2.0], 0.5), 2.0);
-        assert_eq!(quantile(&[1.0, 2.0], 0.5), 1.5);
-        assert_eq!(quantile(&[5.0], 0.25), 5.0);
-        assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.75), 4.0);
-        assert!(quantile(&[], 0.5).is_nan());
-    }
 }

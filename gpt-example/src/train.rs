@@ -105,6 +105,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
             about,
             unigram_entropy: configuration.unigram_entropy,
             steps: args.training.steps,
+            ranks: args.overlap.tp,
         }),
         saved: None,
         watch,

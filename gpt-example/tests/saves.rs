@@ -385,6 +385,7 @@ fn a_save_of_another_program_is_refused_with_the_file() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn a_full_disk_is_one_line_and_leaves_the_saves_before_it_whole() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -9,8 +9,8 @@ use lynx_burn::memory::{live_bytes, peak_bytes, reset_peak};
 use lynx_burn::{Boundary, Chain, Context, MicroBatch, Mode, TensorMap};
 
 use super::contender::optimizer;
-use super::contest::Sample;
 use super::ground::{SEED, on_own_core};
+use super::row::Sample;
 use super::{BenchError, Ground};
 use crate::model::Gpt;
 

@@ -1,67 +1,20 @@
 //! All ways to recompute at one setting, taking turns.
 
-use std::fmt;
 use std::sync::Arc;
 
 use lynx_burn::memory::{live_bytes, peak_bytes, reset_peak};
 use lynx_burn::plan::planner::Plan;
 use lynx_burn::plan::sim::timeline::Timeline;
-use lynx_burn::{BackwardReport, Recorder, Trainer};
-use serde::{Deserialize, Serialize};
+use lynx_burn::{Recorder, Trainer};
 
 use super::burn_alone::BurnAlone;
 use super::contender::{IDLE, NONE, WAYS, Way};
+use super::row::{Row, Sample};
+use super::statistics::median;
 use super::{BenchError, Ground};
 use crate::model::Gpt;
 
 const LEARNING_RATE: f64 = 1e-3;
-
-/// One strategy at one setting.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Row {
-    /// The setting.
-    pub setting: String,
-    /// The strategy.
-    pub strategy: String,
-    /// Whether it does nothing while waiting.
-    pub overlaps_nothing: bool,
-    /// Forward and backward of a step, without the update: the median, in milliseconds.
-    pub step_ms_median: f64,
-    /// Its quartiles.
-    pub step_ms_spread: [f64; 2],
-    /// Over "none" in the same round: the median.
-    pub relative_to_none: f64,
-    /// Over the best that overlaps nothing and fits, in the same round: the median.
-    pub relative_to_best_not_overlapped: Option<f64>,
-    /// By the median.
-    pub tokens_per_s: f64,
-    /// The most bytes of boundaries and tapes, all threads together.
-    pub peak_retained_bytes: Option<u64>,
-    /// The same as planned.
-    pub planned_retained_bytes: Option<u64>,
-    /// What the process allocated at most during a step.
-    pub allocator_peak_bytes: u64,
-    /// Of all recompute; nothing where there was none.
-    pub hidden_fraction: Option<f64>,
-    /// Exposed recompute of all threads, in milliseconds: the median.
-    pub exposed_ms: f64,
-    /// The same as planned.
-    pub predicted_exposed_ms: Option<f64>,
-    /// The step as planned, in milliseconds.
-    pub predicted_step_ms: Option<f64>,
-    /// Of the step.
-    pub predicted_over_measured: Option<f64>,
-}
-
-/// What one step of one contender gave.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sample {
-    pub(super) seconds: f64,
-    pub(super) retained: u64,
-    pub(super) allocated: u64,
-    pub(super) hidden: f64,
-    pub(super) exposed: f64,
-}
 
 /// A strategy with its trainer and what it did.
 struct Contender {
@@ -119,18 +72,6 @@ impl Contender {
     }
 }
 
-impl Sample {
-    fn of(report: &BackwardReport, allocated: u64) -> Self {
-        Self {
-            seconds: report.time.seconds(),
-            retained: report.retained_peak().0,
-            allocated,
-            hidden: report.hidden().seconds(),
-            exposed: report.exposed().seconds(),
-        }
-    }
-}
-
 /// Lets all strategies take turns; returns what each of them did, and pictures' worth of the
 /// planned ones.
 pub(super) fn hold(
@@ -171,9 +112,8 @@ pub(super) fn hold(
             });
         }
     }
-    let mut rows = rows(ground, &contenders)?;
-    let none = contenders.iter().find(|one| one.way.name == NONE);
-    let none = none.map_or(&[][..], |none| &none.samples);
+    let mut rows = rows(ground, &contenders, best_not_overlapped(&contenders))?;
+    let none = without_recompute(&contenders);
     for (one, samples) in plain.iter().zip(&plain_samples) {
         rows.push(Row::new(ground, one.name, (samples, none, None)));
     }
@@ -247,20 +187,35 @@ fn compare(ground: &Ground, contenders: &mut [Contender]) -> Result<(), BenchErr
     Ok(())
 }
 
-fn rows(ground: &Ground, contenders: &[Contender]) -> Result<Vec<Row>, BenchError> {
+/// What "none" did; nothing where it takes no part.
+fn without_recompute(contenders: &[Contender]) -> &[Sample] {
+    match contenders.iter().find(|one| one.way.name == NONE) {
+        Some(none) => &none.samples,
+        None => &[],
+    }
+}
+
+/// The fastest of those that recompute and do nothing while waiting.
+fn best_not_overlapped(contenders: &[Contender]) -> Option<&Contender> {
     let median_of = |one: &&Contender| median(one.samples.iter().map(|s| s.seconds));
-    let none = contenders.iter().find(|one| one.way.name == NONE);
     let others = contenders
         .iter()
         .filter(|one| one.way.overlaps_nothing() && one.way.name != NONE);
-    let best = others.min_by(|a, b| median_of(a).total_cmp(&median_of(b)));
-    let samples = |one: Option<&'_ Contender>| one.map(|one| one.samples.clone());
-    let none = samples(none).unwrap_or_default();
-    let best = samples(best);
+    others.min_by(|a, b| median_of(a).total_cmp(&median_of(b)))
+}
+
+/// What each did, set against one of them.
+fn rows(
+    ground: &Ground,
+    contenders: &[Contender],
+    best: Option<&Contender>,
+) -> Result<Vec<Row>, BenchError> {
+    let none = without_recompute(contenders);
+    let best = best.map(|one| &one.samples[..]);
     let ranks = ground.setting.ranks as u64;
     let mut rows = Vec::with_capacity(contenders.len());
     for one in contenders {
-        let all = (&one.samples[..], &none[..], best.as_deref());
+        let all = (&one.samples[..], none, best);
         let mut row = Row::new(ground, one.way.name, all);
         let step = one.plan.step;
         row.overlaps_nothing = one.way.overlaps_nothing();
@@ -274,43 +229,7 @@ fn rows(ground: &Ground, contenders: &[Contender]) -> Result<Vec<Row>, BenchErro
     Ok(rows)
 }
 
-impl Row {
-    fn new(
-        ground: &Ground,
-        strategy: &str,
-        (samples, none, best): (&[Sample], &[Sample], Option<&[Sample]>),
-    ) -> Self {
-        let seconds = |samples: &[Sample]| samples.iter().map(|s| s.seconds).collect::<Vec<_>>();
-        let own = seconds(samples);
-        let ratio = |to: &[Sample]| {
-            let to = seconds(to);
-            median(own.iter().zip(&to).map(|(own, to)| own / to))
-        };
-        let middle = median(own.iter().copied());
-        let hidden: f64 = samples.iter().map(|s| s.hidden).sum();
-        let exposed: f64 = samples.iter().map(|s| s.exposed).sum();
-        Self {
-            setting: ground.setting.name.clone(),
-            strategy: strategy.to_owned(),
-            overlaps_nothing: true,
-            step_ms_median: middle * 1e3,
-            step_ms_spread: [0.25, 0.75].map(|q| quantile(own.clone(), q) * 1e3),
-            relative_to_none: ratio(none),
-            relative_to_best_not_overlapped: best.map(ratio),
-            tokens_per_s: ground.tokens() as f64 / middle,
-            peak_retained_bytes: None,
-            planned_retained_bytes: None,
-            allocator_peak_bytes: samples.iter().map(|s| s.allocated).max().unwrap_or(0),
-            hidden_fraction: (hidden + exposed > 0.0).then(|| hidden / (hidden + exposed)),
-            exposed_ms: median(samples.iter().map(|s| s.exposed)) * 1e3,
-            predicted_exposed_ms: None,
-            predicted_step_ms: None,
-            predicted_over_measured: None,
-        }
-    }
-}
-
-/// Two ways at one ground: the median of the first's time over the second's, and of each.
+/// Two ways at one ground, both set against the second.
 pub(super) fn duel(
     ground: &Ground,
     ways: [Way; 2],
@@ -323,44 +242,6 @@ pub(super) fn duel(
         return Ok(None);
     }
     take_turns(ground, &mut contenders, rounds, |_| Ok(()))?;
-    let reference = contenders[1].samples.clone();
-    let mut rows = rows(ground, &contenders)?;
-    for (row, one) in rows.iter_mut().zip(&contenders) {
-        let all = (&one.samples[..], &reference[..], Some(&reference[..]));
-        let ratios = Row::new(ground, one.way.name, all);
-        row.relative_to_best_not_overlapped = ratios.relative_to_best_not_overlapped;
-    }
+    let rows = rows(ground, &contenders, contenders.get(1))?;
     Ok(<[Row; 2]>::try_from(rows).ok())
-}
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:<30} {:>8.1} ms {:>6.3} x none",
-            self.strategy, self.step_ms_median, self.relative_to_none
-        )?;
-        if let Some(predicted) = self.predicted_over_measured {
-            write!(f, ", predicted/measured {predicted:.3}")?;
-        }
-        if let Some(hidden) = self.hidden_fraction {
-            write!(f, ", hidden {:.0} %", hidden * 100.0)?;
-        }
-        Ok(())
-    }
-}
-
-pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    quantile(values.collect(), 0.5)
-}
-
-/// The value below which a share `q` of `values` lies, linear between neighbours; NaN of nothing.
-fn quantile(mut values: Vec<f64>, q: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let place = q * values.len().saturating_sub(1) as f64;
-    let (low, high) = (place.floor() as usize, place.ceil() as usize);
-    match (values.get(low), values.get(high)) {
-        (Some(low), Some(high)) => low + (high - low) * place.fract(),
-        _ => f64::NAN,
-    }
 }

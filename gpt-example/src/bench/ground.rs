@@ -169,8 +169,7 @@ pub(super) fn profile(setting: &Setting) -> Result<ModelProfile, BenchError> {
         .map(|measured| Ok(measured?.profile))
         .collect::<Result<_, BenchError>>()?;
     let mut profile = bytes.profile;
-    let all: Vec<Vec<&mut SegmentProfile>> = vec![segments(&mut profile)];
-    for (index, segment) in all.into_iter().flatten().enumerate() {
+    for (index, segment) in segments(&mut profile).into_iter().enumerate() {
         let of = |read: fn(&SegmentProfile) -> Nanos| {
             let times = timed.iter().filter_map(|one| of_kind(one, index).map(read));
             let (sum, count) = times.fold((0, 0), |(sum, count), time| (sum + time.0, count + 1));

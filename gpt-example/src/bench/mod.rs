@@ -17,15 +17,18 @@ mod machine;
 mod memory;
 mod plot;
 mod report;
+mod row;
 mod setting;
+mod statistics;
 mod sweep;
 
-pub use contest::Row;
 pub use error::BenchError;
 pub use ground::Ground;
 pub use machine::Machine;
 pub use report::Results;
+pub use row::Row;
 pub use setting::{SETTINGS, Setting};
+pub use statistics::quantile;
 pub use sweep::{Cell, SHARES};
 
 use crate::cli::BenchArgs;
@@ -51,7 +54,7 @@ fn run_here(args: &BenchArgs) -> Result<(), BenchError> {
         path: folder.clone(),
         error,
     })?;
-    let mut results = Results::new(Machine::here());
+    let mut results = Results::new(Machine::here(), args);
     for setting in setting::named(&args.settings)? {
         say(format_args!("{}: {}", setting.name, setting.about));
         let ground = Ground::measure(&setting)?;

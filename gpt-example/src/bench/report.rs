@@ -4,18 +4,25 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use lynx_burn::plan::sim::svg;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::contest::{Row, Timelines, median};
+use super::contest::Timelines;
 use super::plot;
+use super::row::Row;
+use super::statistics::median;
 use super::{BenchError, Cell, Ground, Machine, Setting};
+use crate::cli::BenchArgs;
 use crate::files;
 
 /// Everything that was measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Results {
     /// Where.
     pub machine: Machine,
+    /// Rounds of a setting.
+    pub rounds: usize,
+    /// Rounds of a cell of the sweep.
+    pub sweep_rounds: usize,
     /// A line for each setting.
     pub settings: Vec<String>,
     /// Every strategy at every setting.
@@ -25,9 +32,11 @@ pub struct Results {
 }
 
 impl Results {
-    pub(super) fn new(machine: Machine) -> Self {
+    pub(super) fn new(machine: Machine, args: &BenchArgs) -> Self {
         Self {
             machine,
+            rounds: args.rounds,
+            sweep_rounds: args.sweep_rounds,
             settings: Vec::new(),
             rows: Vec::new(),
             sweep: Vec::new(),
@@ -76,9 +85,10 @@ impl Results {
         let mut text = format!(
             "# Ways to recompute, in real steps\n\nMeasured on {}. Times are of that machine at that \
              moment; compare within a table only. A step is forward and backward of all micro-batches, \
-             without the update. Quartiles in brackets. Written by `cargo bench -p lynx-benches \
-             --bench strategies`, or `gpt bench`.\n",
-            self.machine.line()
+             without the update: medians of {} rounds in which all take turns, quartiles in brackets. \
+             Written by `cargo bench -p lynx-benches --bench strategies`, or `gpt bench`.\n",
+            self.machine.line(),
+            self.rounds,
         );
         for setting in &self.settings {
             let name = setting.split(':').next().unwrap_or_default();
@@ -97,7 +107,9 @@ impl Results {
             table(&mut text, &self.sweep);
             let _ = writeln!(
                 text,
-                "\nPredicted over measured step, median over all steps of the sweep: {:.3}.",
+                "\nMedians of {} rounds. Predicted over measured step, median over all steps of the sweep: \
+                 {:.3}.",
+                self.sweep_rounds,
                 self.sweep_predicted_over_measured()
             );
         }

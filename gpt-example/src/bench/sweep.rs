@@ -5,12 +5,13 @@ use std::fmt;
 
 use lynx_burn::plan::planner::{Plan, Strategy};
 use lynx_burn::units::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::BenchError;
 use super::contender::{LIMIT, WAYS, Way};
-use super::contest::{Row, duel};
+use super::contest::duel;
 use super::ground::{Ground, profile};
+use super::row::Row;
 use super::setting::{Setting, model};
 use crate::config::{GptConfig, Modules};
 
@@ -21,7 +22,7 @@ pub const SHARES: [f64; 5] = [0.0, 0.15, 0.30, 0.45, 0.60];
 const BUDGETS: [f64; 4] = [0.02, 0.15, 0.35, 0.65];
 
 /// One point of the sweep.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Cell {
     /// Share of communication.
     pub communication: f64,

@@ -31,6 +31,8 @@ pub struct Subject {
     pub unigram_entropy: f64,
     /// Steps of the whole run.
     pub steps: u64,
+    /// Ranks that share each stage.
+    pub ranks: usize,
 }
 
 /// How far a run is.
@@ -90,7 +92,7 @@ impl Report {
         let charts = [
             ("loss.svg", self.losses(records).draw()),
             ("speed.svg", speed(records).draw()),
-            ("memory.svg", memory(records).draw()),
+            ("memory.svg", memory(records, self.subject.ranks).draw()),
         ];
         for (name, picture) in &charts {
             put(&plots.join(name), picture)?;
@@ -237,16 +239,20 @@ fn speed(records: &[Record]) -> Chart {
     }
 }
 
-fn memory(records: &[Record]) -> Chart {
-    let stages = records
+/// A curve for each stage, and for each of its ranks if there are several.
+fn memory(records: &[Record], ranks: usize) -> Chart {
+    let workers = records
         .iter()
         .map(|record| record.retained_peak_bytes.len());
-    let series = (0..stages.max().unwrap_or(0)).map(|stage| Series {
-        name: format!("stage {stage}"),
+    let series = (0..workers.max().unwrap_or(0)).map(|worker| Series {
+        name: match ranks {
+            0 | 1 => format!("stage {worker}"),
+            _ => format!("stage {}, rank {}", worker / ranks, worker % ranks),
+        },
         points: records
             .iter()
             .filter_map(|record| {
-                let bytes = *record.retained_peak_bytes.get(stage)?;
+                let bytes = *record.retained_peak_bytes.get(worker)?;
                 Some((record.step as f64, mebibytes(bytes)))
             })
             .collect(),
@@ -302,6 +308,7 @@ mod tests {
             about: vec![("model", "<small> & light".to_owned())],
             unigram_entropy: 2.9,
             steps: 20,
+            ranks: 1,
         })
     }
 
@@ -337,6 +344,17 @@ mod tests {
         let named = page.matches("http").count();
         let spaces = page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
         assert_eq!(named, spaces + 1, "and http-equiv");
+    }
+
+    #[test]
+    fn curves_of_memory_are_named_after_stages_and_ranks() {
+        let records = [record(1, None)];
+        let names = |ranks| -> Vec<String> {
+            let series = memory(&records, ranks).series.into_iter();
+            series.map(|one| one.name).collect()
+        };
+        assert_eq!(names(1), ["stage 0", "stage 1"]);
+        assert_eq!(names(2), ["stage 0, rank 0", "stage 0, rank 1"]);
     }
 
     #[test]
