@@ -3,41 +3,18 @@
 use std::time::Duration;
 
 use burn::optim::AdamWConfig;
-use burn::prelude::*;
-use gpt_example::config::{GptConfig, Modules};
-use gpt_example::data::micro_batches;
+use gpt_example::config::Modules;
 use gpt_example::model::Gpt;
+use lynx_burn::TrainerBuilder;
 use lynx_burn::memory::TrackingAllocator;
 use lynx_burn::plan::policy::Policy;
 use lynx_burn::plan::schedule::Kind;
-use lynx_burn::{MicroBatch, TrainerBuilder};
+use lynx_tests::gpts::{batches, config, gpt};
 use lynx_tests::oracle::{Plain, assert_same_bytes, gradient_bytes};
 use lynx_tests::watchdog::within;
 
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator;
-
-fn config(layers: usize, dropout: f64) -> GptConfig {
-    GptConfig {
-        layers,
-        d_model: 32,
-        heads: 4,
-        context: 16,
-        vocabulary: 256,
-        dropout,
-    }
-}
-
-fn gpt(config: &GptConfig) -> Gpt {
-    Gpt::new(config, 3, &Device::flex().autodiff()).expect("a valid configuration")
-}
-
-fn batches(config: &GptConfig, windows: usize, parts: usize) -> Vec<MicroBatch<Gpt>> {
-    let text: Vec<u8> = (0..4000u32).map(|i| (i * i % 253) as u8).collect();
-    let windows: Vec<usize> = (0..windows).map(|i| i * 611 % 3000).collect();
-    let device = Device::flex();
-    micro_batches(&text, &windows, config.context, parts, (&device, &device))
-}
 
 #[test]
 fn its_gradients_are_plain_burns_whatever_is_recomputed() {

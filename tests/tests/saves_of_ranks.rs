@@ -6,21 +6,14 @@ use std::time::Duration;
 use burn::optim::{AdamWConfig, ModuleOptimizer};
 use burn::prelude::*;
 use gpt_example::config::GptConfig;
-use gpt_example::data::micro_batches;
 use gpt_example::model::Gpt;
 use lynx_burn::plan::policy::Policy;
 use lynx_burn::{MicroBatch, Save, Saves, Trainer, TrainerBuilder};
+use lynx_tests::gpts;
 use lynx_tests::watchdog::within;
 
 fn config() -> GptConfig {
-    GptConfig {
-        layers: 4,
-        d_model: 32,
-        heads: 4,
-        context: 16,
-        vocabulary: 256,
-        dropout: 0.1,
-    }
+    gpts::config(4, 0.1)
 }
 
 /// So many stages of so many ranks each.
@@ -38,12 +31,7 @@ fn trainer(seed: u64, (stages, ranks): (usize, usize), policy: &str) -> Trainer<
 }
 
 fn batches(step: u64) -> Vec<MicroBatch<Gpt>> {
-    let text: Vec<u8> = (0..4000u32).map(|i| (i * i % 253) as u8).collect();
-    let windows: Vec<usize> = (0..6)
-        .map(|i| (i * 611 + step as usize * 97) % 3000)
-        .collect();
-    let device = Device::flex();
-    micro_batches(&text, &windows, config().context, 3, (&device, &device))
+    gpts::later_batches(&config(), 6, 3, step as usize * 97)
 }
 
 fn run(trainer: &mut Trainer<Gpt>, steps: std::ops::Range<u64>) -> Vec<f64> {
