@@ -7,7 +7,7 @@
 //! - [`overlap`] is what tests of recompute in windows start from;
 //! - [`predicted`] is what a plan made from measured bytes promises;
 //! - [`shares`] is one that ranks can share, and that can go wrong on one of them;
-//! - [`watchdog`] ends a test that hangs.
+//! - [`watchdog`] ends a test that hangs, and keeps apart those that would see each other.
 
 pub mod chains;
 pub mod gpts;

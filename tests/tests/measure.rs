@@ -1,7 +1,6 @@
 //! Profiles that are measured: whose figures are known by hand, and chains that have none.
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use burn::optim::SgdConfig;
 use burn::prelude::*;
@@ -16,12 +15,10 @@ use lynx_burn::units::{Bytes, Nanos};
 use lynx_burn::{Cause, Chain, MicroBatch, Pass, TrainerBuilder};
 use lynx_tests::chains::{Fault, Misbehaviour, NetSpec, Step};
 use lynx_tests::gpts;
-use lynx_tests::watchdog::within;
+use lynx_tests::watchdog::alone;
 
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator;
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const WIDTH: usize = 64;
 const SAMPLES: usize = 256;
@@ -29,11 +26,6 @@ const SAMPLES: usize = 256;
 const HIDDEN: u64 = (SAMPLES * WIDTH * 4) as u64;
 /// Bytes of a square matrix of parameters.
 const WEIGHT: u64 = (WIDTH * WIDTH * 4) as u64;
-
-fn alone(test: impl FnOnce() + Send + 'static) {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    within(Duration::from_secs(120), test);
-}
 
 fn quick() -> MeasureOptions {
     MeasureOptions {

@@ -2,9 +2,6 @@
 //!
 //! One test at a time: they read counters of the whole process.
 
-use std::sync::Mutex;
-use std::time::Duration;
-
 use burn::prelude::*;
 use gpt_example::config::{GptConfig, Modules};
 use gpt_example::model::Gpt;
@@ -16,19 +13,12 @@ use lynx_burn::{Chain, MicroBatch};
 use lynx_tests::chains::{NetSpec, Step};
 use lynx_tests::gpts;
 use lynx_tests::predicted::{Case, on_demand, planned, recomputed_runs, with};
-use lynx_tests::watchdog::within;
+use lynx_tests::watchdog::alone;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator;
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn alone(test: impl FnOnce() + Send + 'static) {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    within(Duration::from_secs(300), test);
-}
 
 /// The same random cases every time: a tolerance is not a matter of luck.
 fn runner(cases: u32) -> TestRunner {
