@@ -6,6 +6,7 @@
 //! - [`gpts`] are small ones of the example's model;
 //! - [`overlap`] is what tests of recompute in windows start from;
 //! - [`predicted`] is what a plan made from measured bytes promises;
+//! - [`saves`] is what saves are compared by;
 //! - [`shares`] is one that ranks can share, and that can go wrong on one of them;
 //! - [`watchdog`] ends a test that hangs, and keeps apart those that would see each other.
 
@@ -14,5 +15,6 @@ pub mod gpts;
 pub mod oracle;
 pub mod overlap;
 pub mod predicted;
+pub mod saves;
 pub mod shares;
 pub mod watchdog;
