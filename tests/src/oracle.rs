@@ -174,6 +174,21 @@ pub fn assert_same_bytes(
     }
 }
 
+/// Fails unless both have the same shape, and no element differs by more than this part of the
+/// largest that is expected.
+///
+/// # Panics
+///
+/// With the first element that does.
+pub fn assert_close(what: &str, found: &TensorData, expected: &TensorData, tolerance: f64) {
+    assert_eq!(found.shape(), expected.shape(), "{what}");
+    let largest = expected.iter::<f64>().fold(0.0, |max, v| v.abs().max(max));
+    for (a, b) in found.iter::<f64>().zip(expected.iter::<f64>()) {
+        let allowed = tolerance * largest;
+        assert!((a - b).abs() <= allowed, "{what}: {a} {b} of {largest}");
+    }
+}
+
 /// A float parameter of any rank.
 trait AnyParam {
     fn value(&self) -> TensorData;

@@ -1,7 +1,21 @@
-//! Ends tests that hang.
+//! Ends tests that hang, and keeps apart those that would see each other.
 
+use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Runs `test` as [`within`] five minutes, and no other of its process that is run so meanwhile: for
+/// tests that read the clock, or what is counted of the whole process.
+///
+/// # Panics
+///
+/// As [`within`].
+pub fn alone<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    within(Duration::from_secs(300), test)
+}
 
 /// Runs `test` on its own thread and fails if it takes longer than `limit`.
 ///

@@ -13,7 +13,7 @@ use lynx_burn::{
 };
 use lynx_tests::chains::{Fault, Misbehaviour, Net, NetSpec, Step};
 use lynx_tests::oracle::assert_same_bytes;
-use lynx_tests::watchdog::within;
+use lynx_tests::watchdog::alone;
 
 fn device() -> Device {
     Device::flex().autodiff()
@@ -56,14 +56,6 @@ fn stage_threads() -> usize {
         .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
         .filter(|name| name.starts_with("lynx-stage"))
         .count()
-}
-
-/// Tests of this file count threads, so they run one at a time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn alone<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    within(Duration::from_secs(60), test)
 }
 
 #[test]

@@ -3,41 +3,18 @@
 use std::time::Duration;
 
 use burn::optim::AdamWConfig;
-use burn::prelude::*;
-use gpt_example::config::{GptConfig, Modules};
-use gpt_example::data::micro_batches;
+use gpt_example::config::Modules;
 use gpt_example::model::Gpt;
+use lynx_burn::TrainerBuilder;
 use lynx_burn::memory::TrackingAllocator;
 use lynx_burn::plan::policy::Policy;
 use lynx_burn::plan::schedule::Kind;
-use lynx_burn::{MicroBatch, TrainerBuilder};
-use lynx_tests::oracle::{Plain, assert_same_bytes, gradient_bytes};
+use lynx_tests::gpts::{batches, config, gpt};
+use lynx_tests::oracle::{Plain, assert_close, assert_same_bytes, gradient_bytes};
 use lynx_tests::watchdog::within;
 
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator;
-
-fn config(layers: usize, dropout: f64) -> GptConfig {
-    GptConfig {
-        layers,
-        d_model: 32,
-        heads: 4,
-        context: 16,
-        vocabulary: 256,
-        dropout,
-    }
-}
-
-fn gpt(config: &GptConfig) -> Gpt {
-    Gpt::new(config, 3, &Device::flex().autodiff()).expect("a valid configuration")
-}
-
-fn batches(config: &GptConfig, windows: usize, parts: usize) -> Vec<MicroBatch<Gpt>> {
-    let text: Vec<u8> = (0..4000u32).map(|i| (i * i % 253) as u8).collect();
-    let windows: Vec<usize> = (0..windows).map(|i| i * 611 % 3000).collect();
-    let device = Device::flex();
-    micro_batches(&text, &windows, config.context, parts, (&device, &device))
-}
 
 #[test]
 fn its_gradients_are_plain_burns_whatever_is_recomputed() {
@@ -72,11 +49,7 @@ fn its_gradients_are_plain_burns_whatever_is_recomputed() {
                         // Tied across stages: added in another order by nature.
                         let name = "token_embedding.weight";
                         assert_eq!(trainer.tied_parameters().collect::<Vec<_>>(), [name]);
-                        let (a, b) = (&found[name], &expected[name]);
-                        let largest = b.iter::<f64>().fold(0.0, |max, v| v.abs().max(max));
-                        for (a, b) in a.iter::<f64>().zip(b.iter::<f64>()) {
-                            assert!((a - b).abs() <= 1e-6 * largest, "{what}: {a} {b}");
-                        }
+                        assert_close(&what, &found[name], &expected[name], 1e-6);
                         found.remove(name);
                         expected.remove(name);
                     }

@@ -1,12 +1,10 @@
 //! Profiles that are measured: whose figures are known by hand, and chains that have none.
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use burn::optim::SgdConfig;
 use burn::prelude::*;
 use gpt_example::config::GptConfig;
-use gpt_example::data::micro_batches;
 use gpt_example::model::Gpt;
 use lynx_burn::ids::SegmentId;
 use lynx_burn::measure::{MeasureError, MeasureOptions, Measured, SegmentFailure, measure};
@@ -16,12 +14,11 @@ use lynx_burn::plan::profile::{ModelProfile, SegmentProfile, WeightBytes};
 use lynx_burn::units::{Bytes, Nanos};
 use lynx_burn::{Cause, Chain, MicroBatch, Pass, TrainerBuilder};
 use lynx_tests::chains::{Fault, Misbehaviour, NetSpec, Step};
-use lynx_tests::watchdog::within;
+use lynx_tests::gpts;
+use lynx_tests::watchdog::alone;
 
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator;
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const WIDTH: usize = 64;
 const SAMPLES: usize = 256;
@@ -29,11 +26,6 @@ const SAMPLES: usize = 256;
 const HIDDEN: u64 = (SAMPLES * WIDTH * 4) as u64;
 /// Bytes of a square matrix of parameters.
 const WEIGHT: u64 = (WIDTH * WIDTH * 4) as u64;
-
-fn alone(test: impl FnOnce() + Send + 'static) {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    within(Duration::from_secs(120), test);
-}
 
 fn quick() -> MeasureOptions {
     MeasureOptions {
@@ -71,23 +63,20 @@ fn fault_in(segment: usize, kind: Misbehaviour) -> Option<Fault> {
     })
 }
 
-fn gpt() -> Gpt {
-    let config = GptConfig {
-        layers: 4,
+fn config() -> GptConfig {
+    GptConfig {
         d_model: WIDTH,
-        heads: 4,
         context: 64,
-        vocabulary: 256,
-        dropout: 0.1,
-    };
-    Gpt::new(&config, 3, &Device::flex().autodiff()).expect("a valid configuration")
+        ..gpts::config(4, 0.1)
+    }
+}
+
+fn gpt() -> Gpt {
+    gpts::gpt(&config())
 }
 
 fn batches(count: usize) -> Vec<MicroBatch<Gpt>> {
-    let text: Vec<u8> = (0..4000u32).map(|i| (i * i % 253) as u8).collect();
-    let windows: Vec<usize> = (0..4 * count).map(|i| i * 611 % 3000).collect();
-    let device = Device::flex();
-    micro_batches(&text, &windows, 64, count, (&device, &device))
+    gpts::batches(&config(), 4 * count, count)
 }
 
 #[test]

@@ -2,12 +2,8 @@
 //!
 //! One test at a time: they read counters of the whole process.
 
-use std::sync::Mutex;
-use std::time::Duration;
-
 use burn::prelude::*;
 use gpt_example::config::{GptConfig, Modules};
-use gpt_example::data::micro_batches;
 use gpt_example::model::Gpt;
 use lynx_burn::measure::{BytesFrom, MeasureOptions, measure};
 use lynx_burn::memory::{TrackingAllocator, live_bytes, peak_bytes, reset_peak};
@@ -15,20 +11,14 @@ use lynx_burn::plan::profile::{ModelProfile, WeightBytes};
 use lynx_burn::units::Bytes;
 use lynx_burn::{Chain, MicroBatch};
 use lynx_tests::chains::{NetSpec, Step};
+use lynx_tests::gpts;
 use lynx_tests::predicted::{Case, on_demand, planned, recomputed_runs, with};
-use lynx_tests::watchdog::within;
+use lynx_tests::watchdog::alone;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator;
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn alone(test: impl FnOnce() + Send + 'static) {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    within(Duration::from_secs(300), test);
-}
 
 /// The same random cases every time: a tolerance is not a matter of luck.
 fn runner(cases: u32) -> TestRunner {
@@ -40,6 +30,14 @@ fn policies(layers: usize) -> impl Strategy<Value = Vec<Vec<bool>>> {
     prop::collection::vec(prop::collection::vec(any::<bool>(), 5), layers)
 }
 
+fn config(width: usize) -> GptConfig {
+    GptConfig {
+        d_model: width,
+        context: width,
+        ..gpts::config(4, 0.1)
+    }
+}
+
 /// A GPT of four layers, `width` wide, whose windows are as many tokens long. Of Burn's modules: what
 /// one segment's tape keeps of them does not depend on its neighbours, so figures can be exact. (A
 /// fused norm keeps its input, which may be a neighbour's output.)
@@ -49,23 +47,12 @@ fn gpt(width: usize) -> Gpt {
 
 /// The same of fused modules.
 fn fused_gpt(width: usize) -> Gpt {
-    let config = GptConfig {
-        layers: 4,
-        d_model: width,
-        heads: 4,
-        context: width,
-        vocabulary: 256,
-        dropout: 0.1,
-    };
-    Gpt::new(&config, 3, &Device::flex().autodiff()).expect("a valid configuration")
+    gpts::gpt(&config(width))
 }
 
 /// Micro-batches of two windows.
 fn batches(width: usize, count: usize) -> Vec<MicroBatch<Gpt>> {
-    let text: Vec<u8> = (0..4000u32).map(|i| (i * i % 253) as u8).collect();
-    let windows: Vec<usize> = (0..2 * count).map(|i| i * 611 % 3000).collect();
-    let device = Device::flex();
-    micro_batches(&text, &windows, width, count, (&device, &device))
+    gpts::batches(&config(width), 2 * count, count)
 }
 
 fn profile<C: Chain>(model: C, batch: MicroBatch<C>) -> ModelProfile {

@@ -3,7 +3,6 @@
 //! One test at a time: they read counters of the whole process.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use burn::optim::{AdamWConfig, SgdConfig};
 use burn::prelude::*;
@@ -12,22 +11,15 @@ use lynx_burn::plan::policy::Policy;
 use lynx_burn::plan::schedule::{Action, Kind};
 use lynx_burn::{ActionSpan, MicroBatch, Observer, Trainer, TrainerBuilder};
 use lynx_tests::chains::{Fault, Misbehaviour, Net, NetSpec, Step};
-use lynx_tests::watchdog::within;
+use lynx_tests::watchdog::alone;
 
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator;
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Bytes of a hidden state of [`SAMPLES`] rows, [`WIDTH`] wide.
 const HIDDEN: u64 = (SAMPLES * WIDTH * 4) as u64;
 const WIDTH: usize = 64;
 const SAMPLES: usize = 256;
-
-fn alone<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    within(Duration::from_secs(120), test)
-}
 
 fn device() -> Device {
     Device::flex().autodiff()

@@ -6,21 +6,15 @@ use std::time::Duration;
 use burn::optim::{AdamWConfig, ModuleOptimizer};
 use burn::prelude::*;
 use gpt_example::config::GptConfig;
-use gpt_example::data::micro_batches;
 use gpt_example::model::Gpt;
 use lynx_burn::plan::policy::Policy;
 use lynx_burn::{MicroBatch, Save, Saves, Trainer, TrainerBuilder};
+use lynx_tests::gpts;
+use lynx_tests::saves::Contents;
 use lynx_tests::watchdog::within;
 
 fn config() -> GptConfig {
-    GptConfig {
-        layers: 4,
-        d_model: 32,
-        heads: 4,
-        context: 16,
-        vocabulary: 256,
-        dropout: 0.1,
-    }
+    gpts::config(4, 0.1)
 }
 
 /// So many stages of so many ranks each.
@@ -38,12 +32,7 @@ fn trainer(seed: u64, (stages, ranks): (usize, usize), policy: &str) -> Trainer<
 }
 
 fn batches(step: u64) -> Vec<MicroBatch<Gpt>> {
-    let text: Vec<u8> = (0..4000u32).map(|i| (i * i % 253) as u8).collect();
-    let windows: Vec<usize> = (0..6)
-        .map(|i| (i * 611 + step as usize * 97) % 3000)
-        .collect();
-    let device = Device::flex();
-    micro_batches(&text, &windows, config().context, 3, (&device, &device))
+    gpts::later_batches(&config(), 6, 3, step as usize * 97)
 }
 
 fn run(trainer: &mut Trainer<Gpt>, steps: std::ops::Range<u64>) -> Vec<f64> {
@@ -55,16 +44,6 @@ fn save(trainer: &mut Trainer<Gpt>, folder: &Path) -> Save {
     trainer.save(&Saves::new(folder), &()).expect("saved")
 }
 
-/// All numbers of a save. Of the weights what follows the header, which lists them in any order of
-/// its metadata.
-fn numbers(save: &Save) -> [Vec<u8>; 2] {
-    let read = |path| std::fs::read(path).expect("read");
-    let weights = read(save.weights());
-    let header = u64::from_le_bytes(weights[..8].try_into().expect("eight bytes"));
-    let states = read(save.path().join("optimizer.bpk"));
-    [weights[8 + header as usize..].to_vec(), states]
-}
-
 #[test]
 fn a_save_passes_through_any_number_of_ranks_unchanged() {
     within(Duration::from_secs(200), || {
@@ -72,12 +51,13 @@ fn a_save_passes_through_any_number_of_ranks_unchanged() {
         let mut alone = trainer(3, (1, 1), "retain");
         run(&mut alone, 0..3);
         let first = save(&mut alone, &folder.path().join("first"));
+        let contents = Contents::of(&first);
         for (stages, ranks) in [(1, 2), (2, 4), (2, 2), (1, 1)] {
             let mut other = trainer(4, (stages, ranks), "recompute");
             other.resume(&first).expect("of this model");
             let what = format!("{stages} stages of {ranks} ranks");
             let again = save(&mut other, &folder.path().join(&what));
-            assert!(numbers(&again) == numbers(&first), "{what}");
+            assert!(Contents::of(&again) == contents, "{what}");
         }
     });
 }

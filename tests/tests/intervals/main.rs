@@ -10,8 +10,7 @@ mod seen;
 mod sums;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use burn::optim::SgdConfig;
 use burn::prelude::*;
@@ -19,17 +18,9 @@ use lynx_burn::plan::sim::Window;
 use lynx_burn::plan::sim::timeline::Timeline;
 use lynx_burn::units::Nanos;
 use lynx_burn::{BackwardReport, Chain, MicroBatch, TrainerBuilder};
-use lynx_tests::watchdog::within;
+use lynx_tests::watchdog::alone;
 
 use self::seen::{Run, Seen};
-
-/// Tests that read the clock run one at a time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn alone<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    within(Duration::from_secs(240), test)
-}
 
 fn device() -> Device {
     Device::flex().autodiff()

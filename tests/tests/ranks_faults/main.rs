@@ -4,7 +4,6 @@ mod building;
 mod panics;
 mod sums;
 
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use burn::optim::SgdConfig;
@@ -12,7 +11,7 @@ use burn::prelude::*;
 use lynx_burn::ids::{RankId, StageId};
 use lynx_burn::{MicroBatch, StageFailure, TrainError, Trainer, TrainerBuilder};
 use lynx_tests::shares::{Shares, SharesSpec, Trouble, Troubled};
-use lynx_tests::watchdog::within;
+use lynx_tests::watchdog::alone;
 
 /// How long a rank may stand still, where none should: who waits for one that failed must not come
 /// to that.
@@ -20,14 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Within what a failure must be there, on a machine that others use too.
 const BOUND: Duration = Duration::from_secs(20);
-
-/// Tests here count threads, so they run one at a time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn alone<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    within(Duration::from_secs(120), test)
-}
 
 fn device() -> Device {
     Device::flex().autodiff()

@@ -16,6 +16,13 @@ use super::{ABOUT, MANIFEST, STATES, WEIGHTS};
 /// How the folder of an unfinished save ends.
 pub(super) const PART: &str = ".part";
 
+/// Where the save at `path` is as long as it is not whole.
+pub(super) fn aside(path: &Path) -> PathBuf {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(PART);
+    aside.into()
+}
+
 /// An unfinished save, gone if it is dropped.
 pub(crate) struct Draft {
     aside: PathBuf,
@@ -26,9 +33,7 @@ pub(crate) struct Draft {
 impl Draft {
     /// Begins the save that will be at `path`.
     pub(super) fn begin(path: PathBuf) -> Result<Self, SaveError> {
-        let mut aside = path.clone().into_os_string();
-        aside.push(PART);
-        let aside = PathBuf::from(aside);
+        let aside = aside(&path);
         fs::create_dir(&aside).map_err(SaveError::write(&aside))?;
         Ok(Self {
             aside,

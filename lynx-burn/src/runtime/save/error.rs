@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::runtime::trainer::TrainError;
 
-/// A save that was not written. Those that were there before still are.
+/// A save that was not written: those that were there before still are. Or one that was, beyond
+/// which an older one could not be removed.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// The system does not allow it, or the disk is full.

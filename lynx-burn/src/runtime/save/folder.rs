@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::draft::{Draft, PART, sync_folder};
+use super::draft::{Draft, PART, aside, sync_folder};
 use super::error::{LoadError, SaveError};
 use super::found::Save;
 
@@ -102,8 +102,7 @@ impl Saves {
         let beyond = all.len().saturating_sub(self.keep);
         for path in &all[..beyond] {
             // Renamed first: a save that has lost some of its files must not look like one.
-            let mut aside = path.clone().into_os_string();
-            aside.push(PART);
+            let aside = aside(path);
             fs::rename(path, &aside).map_err(SaveError::write(path))?;
             fs::remove_dir_all(&aside).map_err(SaveError::write(path))?;
         }

@@ -37,5 +37,5 @@ const ABOUT: &str = "about.json";
 /// What seals the others.
 const MANIFEST: &str = "save.json";
 
-#[cfg(test)]
+#[cfg(all(test, feature = "flex"))]
 mod tests;

@@ -16,6 +16,7 @@ use burn_store::burn_pack::{Reader, Scalar, Tensor as Stored, Writer};
 
 use super::error::{LoadError, SaveError};
 use super::slices;
+use super::weights::Forms;
 use crate::ids::RankId;
 use crate::runtime::exec::crew::message;
 use crate::runtime::shard::Sharding;
@@ -119,16 +120,12 @@ fn packed(tensors: Vec<Stored>, scalars: BTreeMap<String, Scalar>) -> Writer {
 }
 
 /// Finds that the file speaks of these parameters alone.
-pub(crate) fn compare<'a>(
-    path: &Path,
-    parameters: impl Iterator<Item = &'a str>,
-) -> Result<(), LoadError> {
-    let known: BTreeSet<&str> = parameters.collect();
+pub(crate) fn compare(path: &Path, known: &Forms) -> Result<(), LoadError> {
     let reader = Reader::from_file_exact(path).map_err(LoadError::damaged(path))?;
     let scalars = reader.scalars().keys().map(String::as_str);
     for name in reader.tensor_names().into_iter().chain(scalars) {
         let (parameter, _) = split(path, name)?;
-        if !known.contains(parameter) {
+        if !known.contains_key(parameter) {
             return Err(LoadError::Unexpected(parameter.to_owned()));
         }
     }

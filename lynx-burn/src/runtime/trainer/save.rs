@@ -68,8 +68,7 @@ impl<C: Chain> Trainer<C> {
         let forms = forms.into_iter().flatten().collect();
         weights::compare(&save.checked(save.weights())?, &forms)?;
         if training {
-            let states = save.checked(save.states())?;
-            states::compare(&states, forms.keys().map(String::as_str))?;
+            states::compare(&save.checked(save.states())?, &forms)?;
         }
         let wanted = save.clone();
         let restored = self
