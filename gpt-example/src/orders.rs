@@ -58,16 +58,8 @@ pub(crate) fn follow(plan: &Plan, args: &mut TrainArgs) -> Result<Orders, PlanEr
             .then(|| plan.ahead(&layout))
             .transpose()?,
         memory_budgets: match overlap {
-            OverlapKind::Opportunistic => plan.problems()?.iter().map(for_activations).collect(),
+            OverlapKind::Opportunistic => plan.problems()?.iter().map(StageProblem::room).collect(),
             _ => Vec::new(),
         },
     })
-}
-
-/// What of a stage's budget is left for activations.
-fn for_activations(problem: &StageProblem) -> Bytes {
-    let ends = problem.before.workspace.max(problem.after.workspace);
-    let workspace = problem.workspace().max(ends);
-    let others = problem.fixed.0.saturating_add(workspace.0);
-    Bytes(problem.budget.0.saturating_sub(others))
 }

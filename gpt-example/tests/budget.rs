@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::{gpt, metrics, number, refused, said};
-use lynx_burn::plan::planner::{Plan, evaluate_without_budget};
+use lynx_burn::plan::planner::Plan;
 use lynx_burn::units::Bytes;
 use serde_json::Value;
 
@@ -25,23 +25,6 @@ const CUTS: [&str; 3] = [
 fn losses(folder: &Path) -> Vec<f64> {
     let records = metrics(folder);
     records.iter().map(|r| number(r, "train_loss")).collect()
-}
-
-/// What every stage may retain by the plan of a run.
-fn planned_activations(plan: &Plan) -> Vec<u64> {
-    let problems = plan.problems().expect("its own setup");
-    let stages = plan.stages.iter().zip(problems);
-    let peaks = stages.map(|(stage, mut problem)| {
-        // A stage without weights that needs nothing for a moment.
-        problem.fixed = Bytes(0);
-        (problem.before.workspace, problem.after.workspace) = (Bytes(0), Bytes(0));
-        for segment in &mut problem.segments {
-            segment.workspace = Bytes(0);
-        }
-        let cost = evaluate_without_budget(&problem, &stage.plan).expect("a plan of it");
-        cost.peak.0
-    });
-    peaks.collect()
 }
 
 /// A budget that something must be recomputed for: what full recompute needs, and a twentieth.
@@ -99,13 +82,11 @@ fn within_a_budget_recompute_is_hidden_memory_is_as_planned_and_losses_are_the_s
 
 /// What every rank of every stage retained, against what was planned, or what the budget leaves.
 fn check_retained(plan: &Plan, records: &[Value], overlap: &str) {
-    let mut allowed = planned_activations(plan);
+    let planned = plan.activations().expect("its own setup");
+    let mut allowed: Vec<u64> = planned.iter().map(|bytes| bytes.0).collect();
     if overlap == "opportunistic" {
         for (allowed, problem) in allowed.iter_mut().zip(plan.problems().expect("its own")) {
-            let ends = problem.before.workspace.max(problem.after.workspace);
-            let workspace = problem.workspace().max(ends).0;
-            let left = problem.budget.0.saturating_sub(problem.fixed.0 + workspace);
-            *allowed = (*allowed).max(left);
+            *allowed = (*allowed).max(problem.room().0);
         }
     }
     let ranks = plan.setup.profile.tensor_parallel;

@@ -209,7 +209,7 @@ fn a_loss_that_is_not_a_number_can_be_passed_over() {
 #[test]
 fn a_gradient_that_is_not_a_number_is_found_when_clipping() {
     alone(|| {
-        // Whether they do depends on the values.
+        // Which of them overflow is a matter of the values.
         device().seed(1);
         let spec = NetSpec::new(vec![Step::Dense; 2]);
         let mut trainer = TrainerBuilder::new()
@@ -221,10 +221,7 @@ fn a_gradient_that_is_not_a_number_is_found_when_clipping() {
         batch.target = batch.target.mul_scalar(1e19);
         let error = trainer.step(0.1, vec![batch]).expect_err("infinite");
         assert!(
-            matches!(
-                error,
-                TrainError::NonFiniteGradient { step: 0, .. } | TrainError::NonFiniteLoss { .. }
-            ),
+            matches!(error, TrainError::NonFiniteGradient { step: 0, .. }),
             "{error}"
         );
     });

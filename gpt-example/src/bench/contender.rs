@@ -6,7 +6,7 @@ use std::time::Duration;
 use burn::optim::{ModuleOptimizer, SgdConfig};
 use burn::prelude::*;
 use lynx_burn::plan::layout::ChainLayout;
-use lynx_burn::plan::planner::{Plan, PlanError, Setup, Strategy};
+use lynx_burn::plan::planner::{Plan, PlanError, Setup, StageProblem, Strategy};
 use lynx_burn::units::Bytes;
 use lynx_burn::{Observer, Overlap, Split, Trainer, TrainerBuilder};
 
@@ -99,7 +99,10 @@ impl Way {
         match self.overlap {
             Overlap::Never => {}
             Overlap::Planned => builder = builder.ahead(plan.ahead(&layout)?),
-            Overlap::Opportunistic => builder = builder.memory_budgets(rooms(ground, plan)?),
+            Overlap::Opportunistic => {
+                let problems = plan.problems()?;
+                builder = builder.memory_budgets(problems.iter().map(StageProblem::room));
+            }
         }
         builder.train_parts(segments, optimizer(), |range, device| {
             Ok(lynx_burn::Chain::keep(
@@ -108,24 +111,6 @@ impl Way {
             ))
         })
     }
-}
-
-/// What the budget leaves each stage for boundaries and tapes. A stage counts what has arrived and
-/// what has not left among them, a plan as needed for a moment: so much of that is theirs.
-fn rooms(ground: &Ground, plan: &Plan) -> Result<Vec<Bytes>, BenchError> {
-    let problems = plan.problems()?;
-    let boundaries = plan
-        .setup
-        .profile
-        .segments()
-        .map(|segment| segment.boundary.0);
-    let passing = boundaries.max().unwrap_or(0);
-    let rooms = problems.iter().map(|problem| {
-        let moment = problem.workspace().0.saturating_sub(passing);
-        let taken = problem.fixed.0.saturating_add(moment);
-        Bytes(ground.setup.budget.0.saturating_sub(taken))
-    });
-    Ok(rooms.collect())
 }
 
 /// Every way that is compared.

@@ -58,18 +58,6 @@ impl Contender {
         self.trainer.update(LEARNING_RATE)?;
         Ok((Sample::of(&report, allocated), report.losses))
     }
-
-    /// What the plan says that all threads retain together: its peaks without what is there all
-    /// the time and what is needed for a moment.
-    fn planned_retained(&self, ranks: u64) -> Result<u64, BenchError> {
-        let problems = self.plan.problems()?;
-        let stages = self.plan.stages.iter().zip(&problems);
-        let all = stages.map(|(stage, problem)| {
-            let beside = problem.fixed.0 + problem.workspace().0;
-            stage.predicted.peak.0.saturating_sub(beside)
-        });
-        Ok(all.sum::<u64>() * ranks)
-    }
 }
 
 /// Lets all strategies take turns; returns what each of them did, and pictures' worth of the
@@ -220,7 +208,8 @@ fn rows(
         let step = one.plan.step;
         row.overlaps_nothing = one.way.overlaps_nothing();
         row.peak_retained_bytes = one.samples.iter().map(|s| s.retained).max();
-        row.planned_retained_bytes = Some(one.planned_retained(ranks)?);
+        let planned = one.plan.activations()?;
+        row.planned_retained_bytes = Some(planned.iter().map(|bytes| bytes.0).sum::<u64>() * ranks);
         row.predicted_exposed_ms = Some(step.exposed.seconds() * 1e3 * ranks as f64);
         row.predicted_step_ms = Some(step.time.seconds() * 1e3);
         row.predicted_over_measured = Some(step.time.seconds() * 1e3 / row.step_ms_median);

@@ -86,7 +86,8 @@ impl Results {
             "# Ways to recompute, in real steps\n\nMeasured on {}. Times are of that machine at that \
              moment; compare within a table only. A step is forward and backward of all micro-batches, \
              without the update: medians of {} rounds in which all take turns, quartiles in brackets. \
-             Written by `cargo bench -p lynx-benches --bench strategies`, or `gpt bench`.\n",
+             Planned exposed time of what repeats sums, as Megatron-LM does, has those sums in it; \
+             measured, they are waiting. Written by `cargo bench -p lynx-benches --bench strategies`, or `gpt bench`.\n",
             self.machine.line(),
             self.rounds,
         );

@@ -1,9 +1,7 @@
 //! What a plan predicts of a step, and what steps were measured to take.
 
 use lynx_burn::BackwardReport;
-use lynx_burn::plan::planner::{
-    DealError, Plan, PlanError, PlannedStage, StageProblem, evaluate_without_budget,
-};
+use lynx_burn::plan::planner::{Plan, PlanError};
 use lynx_burn::units::{Bytes, Nanos};
 
 /// A step: predicted, measured, or the median of several.
@@ -22,14 +20,11 @@ pub(super) struct Figures {
 impl Figures {
     /// What a plan predicts.
     pub(super) fn predicted(plan: &Plan) -> Result<Self, PlanError> {
-        let problems = plan.problems()?;
-        let stages = plan.stages.iter().zip(&problems);
-        let activations = stages.map(|(stage, problem)| activations(stage, problem));
         Ok(Self {
             time: plan.step.time,
             exposed: plan.step.exposed,
             hidden: plan.step.hidden,
-            activations: activations.collect::<Result<_, _>>()?,
+            activations: plan.activations()?,
         })
     }
 
@@ -63,24 +58,6 @@ impl Figures {
             activations: (0..stages.unwrap_or(0)).map(most).collect(),
         }
     }
-}
-
-/// What boundaries and tapes of a planned stage occupy when they occupy most: the planner's own
-/// count, of a stage that has no weights and needs nothing for a moment.
-fn activations(stage: &PlannedStage, problem: &StageProblem) -> Result<Bytes, PlanError> {
-    let mut bare = problem.clone();
-    bare.fixed = Bytes(0);
-    bare.before.workspace = Bytes(0);
-    bare.after.workspace = Bytes(0);
-    for segment in &mut bare.segments {
-        segment.workspace = Bytes(0);
-    }
-    let cost = evaluate_without_budget(&bare, &stage.plan);
-    let refused = |broken: lynx_burn::plan::planner::Violation| DealError::Refused {
-        stage: problem.stage,
-        reason: broken.to_string(),
-    };
-    Ok(cost.map_err(refused)?.peak)
 }
 
 /// The middle of some numbers, the lower one of two; 0 of none.

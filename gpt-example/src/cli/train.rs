@@ -100,8 +100,9 @@ pub struct PipelineArgs {
     #[arg(long, value_name = "KIND", default_value_t = Kind::OneFOneB)]
     pub schedule: Kind,
     /// What is recomputed: retain, recompute, every:K, uniform:K, selective:NAME,NAME or
-    /// hand:KKR../RRK.. (K keeps a segment, R recomputes it, / separates stages). Segments are
-    /// embed, then for each layer qkv, attention, projection, mlp-in and mlp-out, then head
+    /// hand:KKR../RRK.. (K keeps a segment, R recomputes it, S does so from a kept input of its own,
+    /// J together with the one before it; / separates stages). Segments are embed, then for each
+    /// layer qkv, attention, projection, mlp-in and mlp-out, then head
     #[arg(long, default_value_t = Policy::RecomputeAll)]
     pub policy: Policy,
     /// Bandwidth and latency of the links between stages, emulated: 1GB/s,50us [default: none]

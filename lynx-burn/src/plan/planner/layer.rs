@@ -217,6 +217,15 @@ impl StageProblem {
         all.max().unwrap_or_default()
     }
 
+    /// What the budget leaves for boundaries and tapes: all but what is there all the time and what
+    /// is needed for a moment.
+    pub fn room(&self) -> Bytes {
+        let ends = self.before.workspace.max(self.after.workspace);
+        let moment = self.workspace().max(ends);
+        let others = self.fixed.0.saturating_add(moment.0);
+        Bytes(self.budget.0.saturating_sub(others))
+    }
+
     /// A whole layer's forward with its collectives.
     pub(in crate::plan) fn replayed_layer(&self) -> u128 {
         let times = self.segments.iter();

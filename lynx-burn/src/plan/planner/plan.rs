@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::choice::StagePlan;
 use super::deal_error::DealError;
-use super::evaluate::Cost;
+use super::evaluate::{Cost, evaluate_without_budget};
 use super::outcome::{Outcome, Planner};
 use super::partition::Dealer;
+use super::plan_error::Violation;
 use super::plan_policy::PlanError;
 use super::problem::StageProblem;
 use super::setup::Setup;
@@ -215,6 +216,31 @@ impl Plan {
     /// If the plan contradicts its own setup.
     pub fn problems(&self) -> Result<Vec<StageProblem>, PlanError> {
         problems(&self.setup, &self.layers()?)
+    }
+
+    /// The most that boundaries and tapes of each stage occupy: its peak, if it had no weights and
+    /// needed nothing for a moment.
+    ///
+    /// # Errors
+    ///
+    /// If the plan contradicts its own setup.
+    pub fn activations(&self) -> Result<Vec<Bytes>, PlanError> {
+        let stages = self.stages.iter().zip(self.problems()?);
+        let peaks = stages.map(|(stage, mut problem)| {
+            problem.fixed = Bytes(0);
+            problem.before.workspace = Bytes(0);
+            problem.after.workspace = Bytes(0);
+            for segment in &mut problem.segments {
+                segment.workspace = Bytes(0);
+            }
+            let cost = evaluate_without_budget(&problem, &stage.plan);
+            let refused = |broken: Violation| DealError::Refused {
+                stage: problem.stage,
+                reason: broken.to_string(),
+            };
+            Ok(cost.map_err(refused)?.peak)
+        });
+        peaks.collect()
     }
 
     /// Refuses a plan that contradicts itself.

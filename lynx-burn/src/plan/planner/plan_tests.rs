@@ -76,6 +76,34 @@ fn the_runtime_recomputes_exactly_what_the_plan_does_not_retain() {
     assert_eq!(stages[3].choice(layout.len() - 1), Some(Choice::Retain));
 }
 
+/// By hand, for a layer qkv, attention, projection, sum, mlp-in, mlp-out, sum.
+#[test]
+fn a_segment_that_finds_no_input_where_the_one_before_was_recomputed_restarts() {
+    use super::super::choice::SegmentChoice::{Exposed, InWindow};
+    let cluster = cluster();
+    let profile = gpt(&cluster);
+    let layout = profile.layout().unwrap();
+    let setup = Setup::new(&profile, &cluster, 4, 16);
+    let mut plan = Plan::new(&setup, &Heu::default()).unwrap();
+    // B1 lies before what is exposed in the first half, and before B2: attention and mlp-out come
+    // before what they would be fed by. Between projection and mlp-in lies the sum.
+    let choices = [
+        Exposed,
+        InWindow(Window::B1),
+        InWindow(Window::B1),
+        InWindow(Window::B2),
+        InWindow(Window::B1),
+    ];
+    for stage in &mut plan.stages {
+        let layers = stage.plan.layers();
+        stage.plan.groups = vec![LayerGroup::new(layers, choices.to_vec())];
+    }
+    let text = plan.policy(&layout).unwrap().to_string();
+    let letters: String = text.trim_start_matches("hand:").replace('/', "");
+    let layers = profile.layer_count();
+    assert_eq!(letters, format!("K{}K", "RSRSS".repeat(layers)));
+}
+
 #[test]
 fn what_may_be_recomputed_ahead_follows_from_the_window_of_each_choice() {
     use super::super::choice::SegmentChoice::{Exposed, InWindow, Retain};
