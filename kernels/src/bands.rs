@@ -13,11 +13,6 @@ pub(crate) fn rows(width: usize) -> usize {
     (ELEMENTS / width.max(1)).max(1)
 }
 
-/// Bands of so many rows.
-pub(crate) fn count(rows: usize, width: usize) -> usize {
-    rows.div_ceil(self::rows(width))
-}
-
 /// Adds the partials of all bands, `[bands, width]`, in their order.
 pub(crate) fn add_up(partials: &[f32], width: usize, sum: &mut [f32]) {
     sum.fill(0.0);
