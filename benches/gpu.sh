@@ -21,7 +21,7 @@ set -euo pipefail
 backend="${BACKEND:-vulkan}"
 profile="${PROFILE:-release}"
 only="${ONLY:-tests kernels training}"
-usage() { sed -n '2,7p' "$0"; exit 2; }
+usage() { sed -n '2,5p' "$0"; exit 2; }
 wants() { [[ " $only " == *" $1 "* ]]; }
 
 build() {
@@ -41,7 +41,7 @@ build() {
         cp "$target/release/gpt" "$folder/gpt"
     fi
     strip "$folder"/{tests,kernels,gpt} 2>/dev/null || true
-    cp "$0" "$folder/gpu.sh" 2>/dev/null || true
+    cp benches/gpu.sh "$folder/gpu.sh"
     ls -l "$folder"
 }
 
@@ -78,8 +78,9 @@ run() {
         step kernels 120 "$folder/kernels" "${sizes[@]}" --out "$out/kernels.json" || failed=1
     fi
 
-    # The same run with these kernels' modules and with Burn's, where the program has both, and with
-    # everything retained and everything recomputed. The order alternates by policy.
+    # The same run with fused modules, which on a GPU are composed of Burn's operations, and with
+    # Burn's, where the program has both, and with everything retained and everything recomputed. The
+    # order alternates by policy.
     local -a runs=()
     if wants training && [[ -x "$folder/gpt" ]]; then
         local -a model=(--layers 12 --width 768 --heads 12 --context 1024 --batch 8 --steps 40)

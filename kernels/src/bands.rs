@@ -13,16 +13,12 @@ pub(crate) fn rows(width: usize) -> usize {
     (ELEMENTS / width.max(1)).max(1)
 }
 
-/// Bands of so many rows.
-pub(crate) fn count(rows: usize, width: usize) -> usize {
-    rows.div_ceil(self::rows(width))
-}
-
-/// Adds the partials of all bands, `[bands, width]`, in their order.
-pub(crate) fn add_up(partials: &[f32], width: usize, sum: &mut [f32]) {
+/// Writes the sum of rows of `width` to `sum`, added in their order.
+#[inline(always)]
+pub(crate) fn add_up(rows: &[f32], width: usize, sum: &mut [f32]) {
     sum.fill(0.0);
-    for partial in partials.chunks_exact(width) {
-        for (sum, value) in sum.iter_mut().zip(partial) {
+    for row in rows.chunks_exact(width) {
+        for (sum, value) in sum.iter_mut().zip(row) {
             *sum += value;
         }
     }

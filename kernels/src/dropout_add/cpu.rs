@@ -104,11 +104,7 @@ pub fn backward(
         .zip(partials.par_chunks_mut(width))
         .for_each(|((index, (dx, dy)), partial)| {
             run(index, dy, dx);
-            for dx in dx.chunks_exact(width) {
-                for (sum, &dx) in partial.iter_mut().zip(dx) {
-                    *sum += dx;
-                }
-            }
+            bands::add_up(dx, width, partial);
         });
     bands::add_up(&partials, width, dbias);
     Ok(())

@@ -142,11 +142,7 @@ fn differentiate(
                 }
             }
             if let Some(partial) = partial {
-                for dx in dx.chunks_exact(width) {
-                    for (sum, &dx) in partial.iter_mut().zip(dx) {
-                        *sum += dx;
-                    }
-                }
+                bands::add_up(dx, width, partial);
             }
         },
     );

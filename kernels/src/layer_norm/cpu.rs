@@ -24,17 +24,8 @@ pub fn forward(
     mean: &mut [f32],
     rstd: &mut [f32],
 ) -> Result<(), KernelError> {
-    let (n, width) = (shape.elements(), shape.width());
-    check_parameters(shape, gamma, beta)?;
-    lengths(
-        KERNEL,
-        [
-            ("x", x.len(), n),
-            ("y", y.len(), n),
-            ("mean", mean.len(), shape.rows()),
-            ("rstd", rstd.len(), shape.rows()),
-        ],
-    )?;
+    check(shape, x, gamma, beta, y, mean, rstd)?;
+    let width = shape.width();
     let rows = bands::rows(width);
     y.par_chunks_mut(rows * width)
         .zip(x.par_chunks(rows * width))
@@ -72,17 +63,8 @@ pub fn recompute(
     rstd: &[f32],
     y: &mut [f32],
 ) -> Result<(), KernelError> {
-    let (n, width) = (shape.elements(), shape.width());
-    check_parameters(shape, gamma, beta)?;
-    lengths(
-        KERNEL,
-        [
-            ("x", x.len(), n),
-            ("y", y.len(), n),
-            ("mean", mean.len(), shape.rows()),
-            ("rstd", rstd.len(), shape.rows()),
-        ],
-    )?;
+    check(shape, x, gamma, beta, y, mean, rstd)?;
+    let width = shape.width();
     let rows = bands::rows(width);
     y.par_chunks_mut(rows * width)
         .zip(x.par_chunks(rows * width))
@@ -128,11 +110,11 @@ pub fn backward(
     dbeta: &mut [f32],
 ) -> Result<(), KernelError> {
     let (n, width) = (shape.elements(), shape.width());
-    check_parameters(shape, gamma, None)?;
     lengths(
         KERNEL,
         [
             ("x", x.len(), n),
+            ("gamma", gamma.len(), width),
             ("mean", mean.len(), shape.rows()),
             ("rstd", rstd.len(), shape.rows()),
             ("dy", dy.len(), n),
@@ -142,7 +124,7 @@ pub fn backward(
         ],
     )?;
     let rows = bands::rows(width);
-    let mut partials = vec![0.0; bands::count(shape.rows(), width) * 2 * width];
+    let mut partials = vec![0.0; n.div_ceil(rows * width) * 2 * width];
     dx.par_chunks_mut(rows * width)
         .zip(x.par_chunks(rows * width).zip(dy.par_chunks(rows * width)))
         .zip(mean.par_chunks(rows).zip(rstd.par_chunks(rows)))
@@ -171,17 +153,25 @@ pub fn backward(
     Ok(())
 }
 
-fn check_parameters(
+fn check(
     shape: LayerNorm,
+    x: &[f32],
     gamma: &[f32],
     beta: Option<&[f32]>,
+    y: &[f32],
+    mean: &[f32],
+    rstd: &[f32],
 ) -> Result<(), KernelError> {
-    let width = shape.width();
+    let (n, rows, width) = (shape.elements(), shape.rows(), shape.width());
     lengths(
         KERNEL,
         [
+            ("x", x.len(), n),
             ("gamma", gamma.len(), width),
             ("beta", beta.map_or(width, <[f32]>::len), width),
+            ("y", y.len(), n),
+            ("mean", mean.len(), rows),
+            ("rstd", rstd.len(), rows),
         ],
     )
 }

@@ -127,6 +127,7 @@ impl DropoutMask {
     }
 
     /// The same of a slice: row by row.
+    #[inline(always)]
     fn write_slice(&self, slice: RowSlice, first: u64, values: &mut [f32]) {
         let length = slice.length as u64;
         let (mut index, mut rest) = (first, values);

@@ -17,7 +17,7 @@ use lynx_kernels::{
 };
 
 /// A part of the name of each kernel.
-pub(crate) const KERNELS: [&str; 14] = [
+pub(crate) const KERNELS: [&str; 15] = [
     "reduce::fold_rows_kernel",
     "dropout_add::kernel::forward",
     "dropout_add::kernel::backward::",
@@ -30,6 +30,7 @@ pub(crate) const KERNELS: [&str; 14] = [
     "cross_entropy::kernel::forward",
     "cross_entropy::kernel::backward",
     "attention::forward::forward",
+    "attention::backward::statistics",
     "attention::backward::queries",
     "attention::backward::keys_values",
 ];

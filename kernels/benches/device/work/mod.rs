@@ -62,7 +62,7 @@ fn normal(client: &Client, dtype: ElemType, shape: &[usize], site: u32) -> Tenso
     TensorHandle::new_contiguous(shape.to_vec(), client.create_from_slice(&bytes), dtype)
 }
 
-/// Fails unless both have the same bytes, and finite numbers as far as one can see.
+/// Fails unless both have the same bytes, and others than zeros.
 fn same(
     client: &Client,
     what: &str,

@@ -15,12 +15,12 @@ pub struct AttentionBlueprint {
 }
 
 impl AttentionBlueprint {
-    /// For devices with 64 KiB of shared memory a cube and more, such as Hopper through CUDA:
-    /// 256 units, 65 KiB at a head width of 64.
+    /// For devices with more than 64 KiB of shared memory a cube, such as Hopper through CUDA:
+    /// 256 units, 73 KiB at a head width of 64.
     pub const LARGE: Self = Self { tile: 64, micro: 4 };
     /// For 32 to 48 KiB a cube, what Vulkan gives on most GPUs: 64 units, 31 KiB at a width of 64.
     pub const MEDIUM: Self = Self { tile: 32, micro: 4 };
-    /// For small GPUs, or heads of 128: 64 units, 15 KiB at a width of 64.
+    /// For small GPUs, or heads of 128: 64 units, 14 KiB at a width of 64.
     pub const SMALL: Self = Self { tile: 16, micro: 2 };
     /// For the least that WebGPU promises, 16 KiB, up to a width of 128.
     pub const TINY: Self = Self { tile: 8, micro: 1 };
@@ -79,8 +79,9 @@ impl AttentionBlueprint {
         self.tile / self.micro
     }
 
-    /// Bytes of shared memory: three matrices of a tile's rows, the tile, and two numbers for each
-    /// unit's share of a row. Rows are padded by one, so that neighbours lie in different banks.
+    /// Bytes of shared memory that suffice for all kernels: three matrices of a tile's rows, the
+    /// tile, and two numbers for each unit's share of a row. Rows are padded by one, so that
+    /// neighbours lie in different banks.
     const fn shared_bytes(self, head_dim: usize) -> usize {
         let matrices = 3 * self.tile * (head_dim + 1);
         let scores = self.tile * (self.tile + 1);

@@ -22,6 +22,15 @@ pub struct AttentionOptions {
     pub blueprint: Option<AttentionBlueprint>,
 }
 
+impl AttentionOptions {
+    pub(super) fn mask(&self) -> MaskLaunch {
+        match self.dropout {
+            Some((key, keep)) => mask_argument(key, keep),
+            None => no_mask(),
+        }
+    }
+}
+
 /// What the three kernels over tiles share.
 pub(super) struct Launch {
     pub(super) shape: Shape,
@@ -82,12 +91,5 @@ impl Launch {
             dim: CubeDim::new_2d(side as u32, side as u32),
             address: address(client, largest)?,
         })
-    }
-
-    pub(super) fn mask(&self, options: &AttentionOptions) -> MaskLaunch {
-        match options.dropout {
-            Some((key, keep)) => mask_argument(key, keep),
-            None => no_mask(),
-        }
     }
 }

@@ -1,14 +1,5 @@
 //! What the kernels move and compute.
 
-/// Which GELU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum GeluKind {
-    /// `x * normal_cdf(x)`, as the function is defined.
-    Erf,
-    /// The approximation by a hyperbolic tangent that GPT-2 was trained with.
-    Tanh,
-}
-
 /// Sizes of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BiasGeluProblem {

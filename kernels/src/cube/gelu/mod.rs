@@ -8,5 +8,6 @@ mod function;
 mod kernel;
 mod launch;
 
-pub use definition::{BiasGeluProblem, GeluKind};
+pub use crate::gelu::Form as GeluKind;
+pub use definition::BiasGeluProblem;
 pub use launch::{BiasGeluGradients, bias_gelu, bias_gelu_backward};

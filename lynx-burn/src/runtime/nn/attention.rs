@@ -1,4 +1,4 @@
-//! The core of causal self-attention, without the matrix of its weights.
+//! The core of causal self-attention, which keeps no matrix of its weights.
 
 use burn::config::Config;
 use burn::module::Module;
@@ -23,8 +23,9 @@ pub struct CausalSelfAttentionConfig {
 /// position seeing those up to its own.
 ///
 /// It has no parameters: the layer that makes `qkv` and the one that mixes the heads are the
-/// model's. Backward keeps input, output and one number for each query; the weights, which grow with
-/// the square of the sequence, exist a tile at a time. The mask of the dropout is a function of the
+/// model's. Backward keeps input, output and one number for each query. The weights, which grow with
+/// the square of the sequence, exist a tile at a time on the CPU, in single precision; elsewhere they
+/// are a whole matrix while a pass runs. The mask of the dropout is a function of the
 /// place in `context`, as [`Dropout`](super::Dropout)'s, and the same as if that module had been
 /// applied to the weights.
 #[derive(Module, Debug)]

@@ -10,7 +10,7 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, TensorMetadata};
-use burn::tensor::{DType, Shape, Slice, TensorData};
+use burn::tensor::{Shape, Slice, TensorData};
 
 use super::dropout_add::mask;
 use super::{Drop, Kernels};
@@ -87,12 +87,8 @@ fn scores<B: Backend>(queries: FloatTensor<B>, keys: FloatTensor<B>, scale: f64)
             false => 0.0,
         })
         .collect();
-    let data = TensorData::new(future, [1, 1, seq, seq]);
-    let data = match queries.dtype() {
-        DType::F32 => data,
-        other => data.convert_dtype(other),
-    };
-    let future = B::float_from_data(data, &queries.device());
+    let future = TensorData::new(future, [1, 1, seq, seq]).convert_dtype(queries.dtype());
+    let future = B::float_from_data(future, &queries.device());
     let queries = B::float_mul_scalar(queries, scale.into());
     B::float_add(
         B::float_matmul(queries, B::float_swap_dims(keys, 2, 3)),

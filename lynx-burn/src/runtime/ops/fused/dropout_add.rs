@@ -6,12 +6,12 @@ use burn::backend::autodiff::checkpoint::retro_forward::RetroForward;
 use burn::backend::autodiff::checkpoint::state::BackwardStates;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::{Device, FloatTensor};
 use burn::backend::{Autodiff, Backend, TensorMetadata};
 use burn::tensor::{DType, Shape, TensorData};
 
-use super::shapes::{as_last_axis, sum_rows};
+use super::shapes::{shifted, sum_rows};
 use super::{Drop, Kernels};
 
 /// Which parents follow the input.
@@ -94,19 +94,13 @@ pub(super) fn tracked<B: Kernels, C: CheckpointStrategy>(
     };
     let what = (drop, others);
     match (bias, residual) {
-        (Some(bias), Some(residual)) => {
-            let nodes = [x.node(), bias.node(), residual.node()];
-            record::<B, C, 3>(nodes, [x, bias, residual], what, y)
-        }
-        (Some(other), None) | (None, Some(other)) => {
-            record::<B, C, 2>([x.node(), other.node()], [x, other], what, y)
-        }
-        (None, None) => record::<B, C, 1>([x.node()], [x], what, y),
+        (Some(bias), Some(residual)) => record::<B, C, 3>([x, bias, residual], what, y),
+        (Some(other), None) | (None, Some(other)) => record::<B, C, 2>([x, other], what, y),
+        (None, None) => record::<B, C, 1>([x], what, y),
     }
 }
 
 fn record<B: Kernels, C: CheckpointStrategy, const N: usize>(
-    nodes: [NodeGuard; N],
     parents: [FloatTensor<Autodiff<B, C>>; N],
     what: (Drop, Others),
     y: FloatTensor<B>,
@@ -118,7 +112,7 @@ fn record<B: Kernels, C: CheckpointStrategy, const N: usize>(
         backend: std::marker::PhantomData,
     };
     match DropoutAdd
-        .prepare::<C>(nodes)
+        .prepare::<C>(parents.each_ref().map(|parent| parent.node()))
         .memory_bound()
         .retro_forward(replay)
         .parents(&parents)
@@ -138,12 +132,7 @@ pub(super) fn mask<B: Backend>(
 ) -> FloatTensor<B> {
     let mut mask = vec![0f32; shape.num_elements()];
     drop.mask().fill(&mut mask);
-    let data = TensorData::new(mask, shape);
-    let data = match dtype {
-        DType::F32 => data,
-        other => data.convert_dtype(other),
-    };
-    B::float_from_data(data, device)
+    B::float_from_data(TensorData::new(mask, shape).convert_dtype(dtype), device)
 }
 
 /// Forward, composed.
@@ -154,14 +143,7 @@ pub(super) fn forward<B: Backend>(
     drop: Drop,
 ) -> FloatTensor<B> {
     let mask = mask::<B>(x.shape(), x.dtype(), &x.device(), drop);
-    let x = match bias {
-        Some(bias) => {
-            let dimensions = x.shape().num_dims();
-            B::float_add(x, as_last_axis::<B>(bias, dimensions))
-        }
-        None => x,
-    };
-    let dropped = B::float_mul(x, mask);
+    let dropped = B::float_mul(shifted::<B>(x, bias), mask);
     match residual {
         Some(residual) => B::float_add(dropped, residual),
         None => dropped,

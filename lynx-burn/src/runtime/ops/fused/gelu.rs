@@ -6,13 +6,13 @@ use burn::backend::autodiff::checkpoint::retro_forward::RetroForward;
 use burn::backend::autodiff::checkpoint::state::BackwardStates;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Backend, TensorMetadata};
+use burn::backend::{Autodiff, Backend};
 use lynx_kernels::gelu::Form;
 
 use super::Kernels;
-use super::shapes::{as_last_axis, sum_rows};
+use super::shapes::{shifted, sum_rows};
 
 /// Gradients of input and, as a second parent, bias.
 #[derive(Debug)]
@@ -72,13 +72,12 @@ pub(super) fn tracked<B: Kernels, C: CheckpointStrategy>(
         form,
     );
     match bias {
-        Some(bias) => record::<B, C, 2>([x.node(), bias.node()], [x, bias], form, y),
-        None => record::<B, C, 1>([x.node()], [x], form, y),
+        Some(bias) => record::<B, C, 2>([x, bias], form, y),
+        None => record::<B, C, 1>([x], form, y),
     }
 }
 
 fn record<B: Kernels, C: CheckpointStrategy, const N: usize>(
-    nodes: [NodeGuard; N],
     parents: [FloatTensor<Autodiff<B, C>>; N],
     form: Form,
     y: FloatTensor<B>,
@@ -90,7 +89,7 @@ fn record<B: Kernels, C: CheckpointStrategy, const N: usize>(
         backend: std::marker::PhantomData,
     };
     match Gelu
-        .prepare::<C>(nodes)
+        .prepare::<C>(parents.each_ref().map(|parent| parent.node()))
         .memory_bound()
         .retro_forward(replay)
         .parents(&parents)
@@ -102,16 +101,6 @@ fn record<B: Kernels, C: CheckpointStrategy, const N: usize>(
             prep.finish((x, bias, form), y)
         }
         OpsKind::UnTracked(prep) => prep.finish(y),
-    }
-}
-
-fn biased<B: Backend>(x: FloatTensor<B>, bias: Option<FloatTensor<B>>) -> FloatTensor<B> {
-    match bias {
-        Some(bias) => {
-            let dimensions = x.shape().num_dims();
-            B::float_add(x, as_last_axis::<B>(bias, dimensions))
-        }
-        None => x,
     }
 }
 
@@ -134,7 +123,7 @@ pub(super) fn forward<B: Backend>(
     bias: Option<FloatTensor<B>>,
     form: Form,
 ) -> FloatTensor<B> {
-    let x = biased::<B>(x, bias);
+    let x = shifted::<B>(x, bias);
     match form {
         Form::Erf => B::gelu(x),
         Form::Tanh => {
@@ -152,7 +141,7 @@ pub(super) fn backward<B: Backend>(
     gradient: FloatTensor<B>,
 ) -> (FloatTensor<B>, Option<FloatTensor<B>>) {
     let has_bias = bias.is_some();
-    let x = biased::<B>(x, bias);
+    let x = shifted::<B>(x, bias);
     let dx = match form {
         Form::Erf => B::gelu_backward(x, gradient),
         Form::Tanh => {

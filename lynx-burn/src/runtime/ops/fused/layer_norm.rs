@@ -6,12 +6,12 @@ use burn::backend::autodiff::checkpoint::retro_forward::RetroForward;
 use burn::backend::autodiff::checkpoint::state::BackwardStates;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, TensorMetadata};
 
 use super::Kernels;
-use super::shapes::{as_last_axis, sum_rows};
+use super::shapes::{as_last_axis, shifted, sum_rows};
 
 /// Gradients of input, gamma and, as a third parent, beta.
 #[derive(Debug)]
@@ -76,19 +76,12 @@ pub(super) fn tracked<B: Kernels, C: CheckpointStrategy>(
         epsilon,
     );
     match beta {
-        Some(beta) => {
-            let nodes = [x.node(), gamma.node(), beta.node()];
-            record::<B, C, 3>(nodes, [x, gamma, beta], y, mean, rstd)
-        }
-        None => {
-            let nodes = [x.node(), gamma.node()];
-            record::<B, C, 2>(nodes, [x, gamma], y, mean, rstd)
-        }
+        Some(beta) => record::<B, C, 3>([x, gamma, beta], y, mean, rstd),
+        None => record::<B, C, 2>([x, gamma], y, mean, rstd),
     }
 }
 
 fn record<B: Kernels, C: CheckpointStrategy, const N: usize>(
-    nodes: [NodeGuard; N],
     parents: [FloatTensor<Autodiff<B, C>>; N],
     y: FloatTensor<B>,
     mean: FloatTensor<B>,
@@ -102,7 +95,7 @@ fn record<B: Kernels, C: CheckpointStrategy, const N: usize>(
         rstd: rstd.clone(),
     };
     match LayerNorm
-        .prepare::<C>(nodes)
+        .prepare::<C>(parents.each_ref().map(|parent| parent.node()))
         .memory_bound()
         .retro_forward(replay)
         .parents(&parents)
@@ -144,10 +137,7 @@ pub(super) fn recompute<B: Backend>(
     let dimensions = x.shape().num_dims();
     let norm = B::float_mul(B::float_sub(x, mean), rstd);
     let scaled = B::float_mul(norm, as_last_axis::<B>(gamma, dimensions));
-    match beta {
-        Some(beta) => B::float_add(scaled, as_last_axis::<B>(beta, dimensions)),
-        None => scaled,
-    }
+    shifted::<B>(scaled, beta)
 }
 
 /// Backward, composed.

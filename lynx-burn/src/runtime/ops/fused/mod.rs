@@ -176,8 +176,8 @@ pub trait Kernels: Backend {
         attention::backward::<Self>(qkv, heads, drop, lse, gradient)
     }
 
-    /// The mean loss, `[1]`, and the log-sum-exp of each row, `[rows, 1]`. Rows with a negative
-    /// target do not count.
+    /// The mean loss, `[1]`, and the log-sum-exp of each row, `[rows, 1]`. Rows with a target of
+    /// -1 do not count.
     fn cross_entropy_forward(
         logits: FloatTensor<Self>,
         targets: IntTensor<Self>,
@@ -234,7 +234,7 @@ pub trait FusedOps: Backend {
         drop: Option<Drop>,
     ) -> FloatTensor<Self>;
 
-    /// Mean cross-entropy over the rows whose target is not negative.
+    /// Mean cross-entropy over the rows whose target is not -1.
     fn cross_entropy_fused(
         logits: FloatTensor<Self>,
         targets: IntTensor<Self>,

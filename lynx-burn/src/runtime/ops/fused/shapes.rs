@@ -21,6 +21,20 @@ pub(super) fn as_last_axis<B: Backend>(
     B::float_reshape(vector, Shape::from(shape))
 }
 
+/// `tensor`, with a vector along its last axis added if there is one.
+pub(super) fn shifted<B: Backend>(
+    tensor: FloatTensor<B>,
+    vector: Option<FloatTensor<B>>,
+) -> FloatTensor<B> {
+    match vector {
+        Some(vector) => {
+            let dimensions = tensor.shape().num_dims();
+            B::float_add(tensor, as_last_axis::<B>(vector, dimensions))
+        }
+        None => tensor,
+    }
+}
+
 /// The sum over all axes but the last. `[width]`
 pub(super) fn sum_rows<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
     let (rows, width) = rows::<B>(&tensor);
