@@ -13,6 +13,7 @@
 //! [`report`] shows it to a person.
 #![warn(missing_docs)]
 
+mod beginning;
 pub mod bench;
 mod budget;
 pub mod chain;
@@ -24,6 +25,7 @@ mod describe;
 pub mod device;
 pub mod error;
 pub mod evaluate;
+pub mod export;
 pub mod files;
 pub mod generate;
 mod init;
@@ -34,6 +36,8 @@ pub mod orders;
 pub mod pipeline;
 pub mod plan;
 pub mod planned;
+mod preset;
+pub mod pretrained;
 pub mod progress;
 pub mod random;
 pub mod report;
@@ -48,5 +52,5 @@ pub mod train;
 mod vocabulary;
 
 pub use chain::Activations;
-pub use config::{ConfigError, GptConfig, Modules};
+pub use config::{Activation, ConfigError, GptConfig, Modules};
 pub use model::Gpt;
