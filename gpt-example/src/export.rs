@@ -104,6 +104,7 @@ fn weights(save: &Save, config: &GptConfig, path: &Path) -> Result<usize, RunErr
         out.write_all(&header)?;
         for one in &all {
             match saved.read(&one.path) {
+                // Rows without a token come last.
                 Ok(values) => put(out, &values, one.dims.iter().product())?,
                 Err(error) => {
                     let told = io::Error::other(error.to_string());
@@ -121,7 +122,7 @@ fn weights(save: &Save, config: &GptConfig, path: &Path) -> Result<usize, RunErr
     Ok(all.len())
 }
 
-/// Writes the first `count` numbers: rows without a token come last.
+/// Writes the first `count` numbers.
 fn put(out: &mut dyn Write, values: &[f32], count: usize) -> io::Result<()> {
     let values = values.get(..count).ok_or(io::ErrorKind::UnexpectedEof)?;
     // Not number by number through a pointer to a writer.

@@ -237,6 +237,8 @@ mod tests {
             ("--measure --masks counted", "--masks"),
             ("--model 7b --cluster h200 --width 64", "--width"),
             ("--model 7b --cluster h200 --device flex", "--device"),
+            ("--model 7b --cluster h200 --preset gpt2", "--preset"),
+            ("--model gpt3 --cluster h200", "gpt2-xl"),
             ("--model 7b --cluster h200 --link 1GB/s", "--link"),
         ];
         for (arguments, named) in cases {

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 /// What is done about tokenizers.
 #[derive(Clone, Debug, Args)]
+#[command(arg_required_else_help = false)]
 pub struct TokenizerArgs {
     /// What.
     #[command(subcommand)]

@@ -8,6 +8,7 @@
 mod error;
 pub mod learn;
 mod pieces;
+mod tidy;
 
 use std::fs;
 use std::path::Path;
@@ -57,22 +58,19 @@ impl Tokenizer {
 
     /// The tokenizer of a file's text.
     ///
-    /// What the file says of padding, and of cutting texts that are too long, is for other uses and
-    /// left out.
+    /// What the file says of padding, of cutting texts that are too long, and of dropout is left out.
     ///
     /// # Errors
     ///
     /// If it is something else; `path` is named then.
     pub fn from_json(json: String, path: &Path) -> Result<Self, TokenizerError> {
-        let foreign = TokenizerError::foreign(path);
-        // The crate trusts what it reads in places that a file can be wrong about.
-        let read = std::panic::catch_unwind(|| json.parse::<Learnt>().map_err(|e| e.to_string()));
-        let read = read.unwrap_or_else(|_| Err("its parts contradict each other".to_owned()));
-        let mut tokenizer = read.map_err(foreign)?;
-        let plain = tokenizer.with_truncation(None);
-        plain
-            .map_err(|error| TokenizerError::foreign(path)(error))?
-            .with_padding(None);
+        let read = tidy::tidied(&json).and_then(|tidy| {
+            // The crate may trust what it reads in more places than are known here.
+            let read = std::panic::catch_unwind(|| tidy.parse::<Learnt>());
+            let read = read.map_err(|_| "its parts contradict each other".to_owned())?;
+            read.map_err(|error| error.to_string())
+        });
+        let tokenizer = read.map_err(TokenizerError::foreign(path))?;
         let highest = tokenizer.get_vocab(true).into_values().max();
         let highest = highest.ok_or_else(|| TokenizerError::foreign(path)("it has no token"))?;
         let vocabulary = (highest as usize).saturating_add(1);
