@@ -9,9 +9,35 @@ use crate::cli::ModelArgs;
 use crate::config::Activation;
 use crate::tokenizer::Tokenizer;
 
+/// What the options ask for, next to what the file has.
+struct Asked<'a> {
+    model: &'a ModelArgs,
+    /// Options that were written out.
+    given: &'a BTreeSet<String>,
+}
+
+impl Asked<'_> {
+    fn option(&self, name: &str) -> bool {
+        self.given.contains(name)
+    }
+
+    /// Whether somebody asked for this size; a preset asks for all of them.
+    fn size(&self, name: &str) -> bool {
+        self.option(name) || self.model.preset.is_some()
+    }
+
+    /// What asked.
+    fn who(&self, name: &str) -> String {
+        match &self.model.preset {
+            Some(preset) if !self.option(name) => format!("--preset {preset}"),
+            _ => format!("--{}", name.replace('_', "-")),
+        }
+    }
+}
+
 impl Pretrained {
     /// Makes the options those of the file. `given` are the options that were written out, by their
-    /// names in the code; those of a preset count as written out.
+    /// names in the code; the sizes of a preset count as written out.
     ///
     /// # Errors
     ///
@@ -21,66 +47,78 @@ impl Pretrained {
         model: &mut ModelArgs,
         given: &BTreeSet<String>,
     ) -> Result<(), PretrainedError> {
-        let (sizes, settings) = (self.sizes, self.settings.as_ref());
-        let asked = |name: &str| given.contains(name);
-        let preset = model.preset.is_some();
-        let named = |name: &str| match &model.preset {
-            Some(preset) if !asked(name) => format!("--preset {preset}"),
-            _ => format!("--{}", name.replace('_', "-")),
-        };
-        let heads = settings.and_then(|settings| settings.heads());
-        let heads = heads.or((asked("heads") || preset).then_some(model.heads));
-        let heads =
-            heads.ok_or_else(|| PretrainedError::NoHeads(self.tensors.path().to_owned()))?;
-        let numbers = [
-            ("layers", "layers", model.layers, sizes.layers),
-            ("width", "a width of", model.width, sizes.width),
-            ("heads", "heads", model.heads, heads),
-            ("context", "a context of", model.context, sizes.context),
-        ];
-        let vocabulary = model.vocabulary.unwrap_or(sizes.vocabulary);
-        let vocabulary = (
-            "vocabulary",
-            "a vocabulary of",
-            vocabulary,
-            sizes.vocabulary,
-        );
-        for (name, what, value, found) in numbers.into_iter().chain([vocabulary]) {
-            if value != found && (asked(name) || preset) {
-                let told = |number: usize| match what.strip_suffix(" of") {
-                    Some(what) => format!("{what} of {number}"),
-                    None => format!("{number} {what}"),
-                };
-                return Err(self.contradicted(named(name), told(value), told(found)));
-            }
-        }
-        if let Some(settings) = settings {
-            let (asked_for, found) = (model.activation, settings.activation);
-            if asked("activation") && asked_for != found {
-                let told = |one: Activation| {
-                    let value = one.to_possible_value();
-                    value.map_or_else(String::new, |value| value.get_name().to_owned())
-                };
-                let option = "--activation".to_owned();
-                return Err(self.contradicted(option, told(asked_for), told(found)));
-            }
-            let (asked_for, found) = (model.norm_epsilon, settings.norm_epsilon);
-            if asked("norm_epsilon") && asked_for != found {
-                let told = |one: f64| format!("an epsilon of {one:e}");
-                let option = "--norm-epsilon".to_owned();
-                return Err(self.contradicted(option, told(asked_for), told(found)));
-            }
-            model.activation = settings.activation;
-            model.norm_epsilon = settings.norm_epsilon;
-        } else if !asked("activation") {
-            model.activation = Activation::GeluTanh;
-        }
-        model.layers = sizes.layers;
-        model.width = sizes.width;
+        let asked = Asked { model, given };
+        let heads = self.heads(&asked)?;
+        self.check_sizes(&asked, heads)?;
+        let (activation, norm_epsilon) = self.functions(&asked)?;
+        model.layers = self.sizes.layers;
+        model.width = self.sizes.width;
         model.heads = heads;
-        model.context = sizes.context;
-        model.vocabulary = Some(sizes.vocabulary);
+        model.context = self.sizes.context;
+        model.vocabulary = Some(self.sizes.vocabulary);
+        model.activation = activation;
+        model.norm_epsilon = norm_epsilon;
         Ok(())
+    }
+
+    /// Shapes do not tell.
+    fn heads(&self, asked: &Asked<'_>) -> Result<usize, PretrainedError> {
+        let settings = self.settings.as_ref();
+        let own = settings.and_then(|settings| settings.heads());
+        let heads = own.or(asked.size("heads").then_some(asked.model.heads));
+        heads.ok_or_else(|| PretrainedError::NoHeads(self.tensors.path().to_owned()))
+    }
+
+    fn check_sizes(&self, asked: &Asked<'_>, heads: usize) -> Result<(), PretrainedError> {
+        let (model, sizes) = (asked.model, &self.sizes);
+        let vocabulary = model.vocabulary.unwrap_or(sizes.vocabulary);
+        type Told = fn(usize) -> String;
+        let numbers: [(&str, usize, usize, Told); 5] = [
+            ("layers", model.layers, sizes.layers, |n| {
+                format!("{n} layers")
+            }),
+            ("width", model.width, sizes.width, |n| {
+                format!("a width of {n}")
+            }),
+            ("heads", model.heads, heads, |n| format!("{n} heads")),
+            ("context", model.context, sizes.context, |n| {
+                format!("a context of {n}")
+            }),
+            ("vocabulary", vocabulary, sizes.vocabulary, |n| {
+                format!("a vocabulary of {n}")
+            }),
+        ];
+        for (name, value, found, told) in numbers {
+            if value != found && asked.size(name) {
+                return Err(self.contradicted(asked.who(name), told(value), told(found)));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the model computes with: the configuration's, which options must not contradict, or what
+    /// the options say where there is none; GPT-2's GELU if they say nothing.
+    fn functions(&self, asked: &Asked<'_>) -> Result<(Activation, f64), PretrainedError> {
+        let model = asked.model;
+        let Some(settings) = &self.settings else {
+            let activation = match asked.option("activation") {
+                true => model.activation,
+                false => Activation::GeluTanh,
+            };
+            return Ok((activation, model.norm_epsilon));
+        };
+        let (value, found) = (model.activation, settings.activation);
+        if value != found && asked.option("activation") {
+            let option = asked.who("activation");
+            return Err(self.contradicted(option, name(value), name(found)));
+        }
+        let (value, found) = (model.norm_epsilon, settings.norm_epsilon);
+        if value != found && asked.option("norm_epsilon") {
+            let told = |epsilon: f64| format!("an epsilon of {epsilon:e}");
+            let option = asked.who("norm_epsilon");
+            return Err(self.contradicted(option, told(value), told(found)));
+        }
+        Ok((settings.activation, settings.norm_epsilon))
     }
 
     /// Finds that the file's tokens are not taken for bytes.
@@ -107,4 +145,10 @@ impl Pretrained {
             found,
         }
     }
+}
+
+/// As it is written on the command line.
+fn name(activation: Activation) -> String {
+    let value = activation.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
