@@ -92,16 +92,12 @@ fn recomputed_on_demand_a_step_retains_to_the_byte_what_was_rehearsed() {
                     let what = format!("{policy}, {cut:?}, {kind}");
                     let (rehearsed, stages, allocated) = both(builder(policy, cut, kind));
                     assert!(stages.iter().all(|stage| stage.tapes_measured));
-                    if peaks(&stages) != rehearsed_peaks(&rehearsed) {
-                        eprintln!(
-                            "DIFF {what} {:?} {:?}",
-                            peaks(&stages),
-                            rehearsed_peaks(&rehearsed)
-                        );
-                    }
+                    assert_eq!(peaks(&stages), rehearsed_peaks(&rehearsed), "{what}");
                     let predicted = rehearsed.allocated_peak().expect("it is counted").0;
+                    // Peaks of several workers need not coincide.
+                    let least = if cut == (1, 1) { 0.9 } else { 0.5 };
                     let ratio = allocated as f64 / predicted as f64;
-                    eprintln!("{what}: allocated {ratio:.3}");
+                    assert!((least..=1.01).contains(&ratio), "{what}: {ratio}");
                 }
             }
         }
@@ -124,13 +120,7 @@ fn what_is_planned_in_windows_is_retained_as_rehearsed_where_windows_are_long() 
                     .ahead(per_segment(&partition, || Advance::Always));
                 let what = format!("{policy}, {stages} x {ranks}");
                 let (rehearsed, stages, _) = both(builder);
-                if peaks(&stages) != rehearsed_peaks(&rehearsed) {
-                    eprintln!(
-                        "DIFF {what} {:?} {:?}",
-                        peaks(&stages),
-                        rehearsed_peaks(&rehearsed)
-                    );
-                }
+                assert_eq!(peaks(&stages), rehearsed_peaks(&rehearsed), "{what}");
             }
         }
     });
