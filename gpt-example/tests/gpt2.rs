@@ -118,8 +118,11 @@ fn rows_without_a_token_change_no_logit_and_are_never_likely() {
     }
 }
 
+/// Type, shape and bytes of tensors, by name.
+type Tensors = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
+
 /// Every tensor of a file, by its name without prefix.
-fn tensors(path: &Path) -> BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)> {
+fn tensors(path: &Path) -> Tensors {
     let bytes = fs::read(path).expect("read");
     let file = SafeTensors::deserialize(&bytes).expect("a .safetensors file");
     let named = file.iter().map(|(name, view)| {
@@ -131,7 +134,7 @@ fn tensors(path: &Path) -> BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)> {
 }
 
 /// Writes tensors under the names that they have.
-fn write(path: &Path, tensors: &BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>) {
+fn write(path: &Path, tensors: &Tensors) {
     let views = tensors.iter().map(|(name, (dtype, shape, data))| {
         let view = TensorView::new(*dtype, shape.clone(), data).expect("sizes fit");
         (name, view)
@@ -315,7 +318,7 @@ fn files_that_hold_something_else_are_refused_with_what_is_wrong() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("model.safetensors");
     let whole = tensors(&weights());
-    let opened = |change: &dyn Fn(&mut BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>)| {
+    let opened = |change: &dyn Fn(&mut Tensors)| {
         let mut tensors = whole.clone();
         change(&mut tensors);
         write(&path, &tensors);

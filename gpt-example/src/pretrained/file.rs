@@ -129,19 +129,15 @@ impl Tensors {
         })
     }
 
-    /// A tensor's type, shape and bytes, if there is one of that name.
+    /// Whether two tensors are of one type and shape, and have the same bytes.
     ///
     /// # Errors
     ///
-    /// If the file changed meanwhile.
-    pub(super) fn read_raw(
-        &self,
-        name: &str,
-    ) -> Result<Option<(Dtype, Vec<usize>, Vec<u8>)>, PretrainedError> {
-        let Some(info) = self.infos.get(name) else {
-            return Ok(None);
-        };
-        Ok(Some((info.dtype, info.shape.clone(), self.bytes(info)?)))
+    /// If there are not both, or the file changed meanwhile.
+    pub(super) fn equal(&self, one: &str, other: &str) -> Result<bool, PretrainedError> {
+        let (one, other) = (self.info(one)?, self.info(other)?);
+        let alike = one.dtype == other.dtype && one.shape == other.shape;
+        Ok(alike && self.bytes(one)? == self.bytes(other)?)
     }
 
     fn bytes(&self, info: &TensorInfo) -> Result<Vec<u8>, PretrainedError> {
