@@ -83,7 +83,7 @@ pub enum ConfigError {
         d_model: usize,
     },
     /// The ranks cannot share the model.
-    #[error("{ranks} ranks cannot share {number} {what} evenly")]
+    #[error("{ranks} ranks cannot share {number} {what} evenly{}", remedy(what))]
     Ranks {
         /// The ranks.
         ranks: usize,
@@ -107,6 +107,17 @@ pub enum ConfigError {
     #[error("dropout must be at least 0 and below 1, got {0}")]
     Dropout(f64),
 }
+
+/// What helps where ranks cannot share something.
+fn remedy(what: &str) -> &'static str {
+    match what {
+        TOKENS => ": see --pad-vocabulary",
+        _ => "",
+    }
+}
+
+/// What the vocabulary has.
+const TOKENS: &str = "tokens";
 
 impl GptConfig {
     /// The model of `gpt train`, if nothing is said.
@@ -168,7 +179,7 @@ impl GptConfig {
     /// Names what they cannot share.
     pub fn check_ranks(&self, ranks: usize) -> Result<(), ConfigError> {
         // The width of the MLP is a multiple of the heads.
-        let shared = [("heads", self.heads), ("tokens", self.vocabulary)];
+        let shared = [("heads", self.heads), (TOKENS, self.vocabulary)];
         let uneven = |(_, number): &(_, usize)| ranks == 0 || !number.is_multiple_of(ranks);
         match shared.into_iter().find(uneven) {
             None => Ok(()),
