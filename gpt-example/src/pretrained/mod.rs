@@ -8,8 +8,8 @@
 //! Layouts need no change: Hugging Face's `Conv1D` and Burn's `Linear` both have weights
 //! `[input, output]`, and `c_attn` has queries, keys and values side by side as our `qkv` has.
 //!
-//! [`names`] is what is called what, [`file`] the format, [`sizes`] what the shapes say,
-//! [`settings`] the `config.json`; [`load`] gives a stage its parameters.
+//! `names` is what is called what, `file` the format, `sizes` what the shapes say,
+//! `settings` the `config.json`; `load` gives a stage its parameters.
 
 mod adopt;
 mod error;
