@@ -161,14 +161,22 @@ impl RunFolder {
         files::write(&path, |out| out.write_all(text.as_bytes()))
     }
 
-    /// Keeps a copy of the run's tokenizer in `tokenizer.json`.
+    /// Keeps a copy of the run's tokenizer in `tokenizer.json`, or none of an earlier run's.
     ///
     /// # Errors
     ///
     /// If the system does not allow it.
-    pub fn tokenizer(&self, json: &str) -> Result<(), WriteError> {
+    pub fn tokenizer(&self, json: Option<&str>) -> Result<(), WriteError> {
         let path = self.path.join("tokenizer.json");
-        files::write(&path, |out| out.write_all(json.as_bytes()))
+        match json {
+            Some(json) => files::write(&path, |out| out.write_all(json.as_bytes())),
+            None => match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(WriteError::new(&path)(error))
+                }
+                _ => Ok(()),
+            },
+        }
     }
 
     /// All records of the run, those from before it was gone on with among them. Lines that are none

@@ -87,9 +87,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
     if let Some(watch) = &watch {
         folder.plan(watch.plan())?;
     }
-    if let Some(json) = beginning.tokenizer.json() {
-        folder.tokenizer(json)?;
-    }
+    folder.tokenizer(beginning.tokenizer.json())?;
     let interrupt = Interrupt::listen().map_err(RunError::Interrupt)?;
     let mut about = about(&configuration, &corpus);
     about.extend(beginning.about(args, resumed.as_ref().map(|run| &run.save)));
