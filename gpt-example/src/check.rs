@@ -4,6 +4,7 @@
 //! stages, and whether a policy fits, `lynx-burn` knows and says better.
 
 use lynx_burn::Split;
+use lynx_burn::plan::profile::UnknownSize;
 
 use crate::cli::{BudgetArgs, GenerateArgs, ModelArgs, OverlapKind, TrainArgs};
 use crate::config::{ConfigError, GptConfig};
@@ -63,6 +64,15 @@ pub enum SettingsError {
         /// The option.
         option: String,
     },
+    /// A model that can be planned and not trained.
+    #[error(
+        "{0} has no learned positions and a head of its own, which `gpt train` does not know: it can \
+         be planned with gpt plan --model {0}"
+    )]
+    OnlyPlanned(String),
+    /// A name that no model has.
+    #[error(transparent)]
+    Preset(#[from] UnknownSize),
     /// A number out of range.
     #[error("{option} must be {allowed}, got {value}")]
     Number {
@@ -97,13 +107,21 @@ impl GenerateArgs {
 impl ModelArgs {
     /// The sizes of the model.
     pub fn config(&self) -> GptConfig {
+        let tokens = self.vocabulary.unwrap_or(VOCABULARY);
+        // What is beyond all bounds is refused as such later on.
+        let vocabulary = tokens
+            .checked_next_multiple_of(self.pad_vocabulary)
+            .unwrap_or(usize::MAX);
         GptConfig {
             layers: self.layers,
             d_model: self.width,
             heads: self.heads,
             context: self.context,
-            vocabulary: VOCABULARY,
+            vocabulary,
+            padding: vocabulary - tokens,
             dropout: self.dropout,
+            activation: self.activation,
+            norm_epsilon: self.norm_epsilon,
         }
     }
 }

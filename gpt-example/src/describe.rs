@@ -28,11 +28,12 @@ pub(crate) fn about(
         .map(usize::to_string)
         .collect();
     let model = format!(
-        "{} layers, width {}, {} heads, context {}: {:.2} M parameters",
+        "{} layers, width {}, {} heads, context {}, vocabulary {}: {:.2} M parameters",
         model.layers,
         model.d_model,
         model.heads,
         model.context,
+        model.vocabulary,
         configuration.parameters as f64 / 1e6
     );
     let ranks = match args.overlap.tp {
@@ -47,8 +48,9 @@ pub(crate) fn about(
         args.pipeline.micro_batches,
         args.pipeline.policy
     );
+    let unit = corpus.unit();
     let corpus = format!(
-        "{}: {} bytes to learn, {} to validate, unigram entropy {:.4} nats a byte",
+        "{}: {} {unit}s to learn, {} to validate, unigram entropy {:.4} nats a {unit}",
         corpus.name,
         corpus.train.len(),
         corpus.validation.len(),

@@ -27,8 +27,12 @@ pub use one_step::OneStep;
 pub struct Subject {
     /// Names and values: the model, how it is cut, the text.
     pub about: Vec<(&'static str, String)>,
-    /// What knowing each byte's frequency alone would reach, in nats a byte.
+    /// What knowing each token's frequency alone would reach, in nats a token.
     pub unigram_entropy: f64,
+    /// What a token is.
+    pub unit: &'static str,
+    /// Bytes a token, on average.
+    pub bytes_per_token: f64,
     /// Steps of the whole run.
     pub steps: u64,
     /// Ranks that share each stage.
@@ -114,12 +118,12 @@ impl Report {
                 .collect()
         };
         let meaning = format!(
-            "byte frequencies alone: {:.3}",
-            self.subject.unigram_entropy
+            "{} frequencies alone: {:.3}",
+            self.subject.unit, self.subject.unigram_entropy
         );
         Chart {
             title: "Loss".to_owned(),
-            unit: "nats a byte, less is better".to_owned(),
+            unit: format!("nats a {}, less is better", self.subject.unit),
             from_zero: false,
             series: vec![
                 Series {
@@ -163,7 +167,7 @@ impl Report {
             State::Finished => format!("Training finished after {taken} steps"),
         };
         let mut page = Page::new(&title, (state == State::Running).then_some(REFRESH));
-        page.facts(&facts(records));
+        page.facts(&self.facts(records));
         page.table(&self.subject.about);
         page.heading("What it learns");
         page.paragraph(
@@ -195,31 +199,36 @@ impl Report {
         }
         page.finish()
     }
-}
 
-/// Numbers to see first.
-fn facts(records: &[Record]) -> Vec<(String, &'static str)> {
-    let losses = || records.iter().filter_map(|record| record.val_loss);
-    let best = losses().filter(|loss| loss.is_finite());
-    let best = best.min_by(f64::total_cmp);
-    let mut facts = Vec::new();
-    if let Some(loss) = losses().next_back() {
-        facts.push((number(loss, 4), "validation loss, nats a byte"));
-        facts.push((number(loss / std::f64::consts::LN_2, 3), "bits a byte"));
+    /// Numbers to see first.
+    fn facts(&self, records: &[Record]) -> Vec<(String, String)> {
+        let subject = &self.subject;
+        let losses = || records.iter().filter_map(|record| record.val_loss);
+        let best = losses().filter(|loss| loss.is_finite());
+        let best = best.min_by(f64::total_cmp);
+        let mut facts = Vec::new();
+        if let Some(loss) = losses().next_back() {
+            let bits = loss / std::f64::consts::LN_2 / subject.bytes_per_token;
+            facts.push((
+                number(loss, 4),
+                format!("validation loss, nats a {}", subject.unit),
+            ));
+            facts.push((number(bits, 3), "bits a byte".to_owned()));
+        }
+        if let Some(best) = best {
+            facts.push((number(best, 4), "best validation loss".to_owned()));
+        }
+        if let Some(last) = records.last() {
+            let kept: u64 = last.retained_peak_bytes.iter().sum();
+            facts.push((number(last.tokens_per_s, 0), "tokens a second".to_owned()));
+            facts.push((
+                format!("{} MiB", number(mebibytes(kept), 1)),
+                "activations, all stages".to_owned(),
+            ));
+            facts.push((time(last.elapsed_s), "spent so far".to_owned()));
+        }
+        facts
     }
-    if let Some(best) = best {
-        facts.push((number(best, 4), "best validation loss"));
-    }
-    if let Some(last) = records.last() {
-        let kept: u64 = last.retained_peak_bytes.iter().sum();
-        facts.push((number(last.tokens_per_s, 0), "tokens a second"));
-        facts.push((
-            format!("{} MiB", number(mebibytes(kept), 1)),
-            "activations, all stages",
-        ));
-        facts.push((time(last.elapsed_s), "spent so far"));
-    }
-    facts
 }
 
 fn speed(records: &[Record]) -> Chart {
@@ -307,6 +316,8 @@ mod tests {
         Report::new(Subject {
             about: vec![("model", "<small> & light".to_owned())],
             unigram_entropy: 2.9,
+            unit: "byte",
+            bytes_per_token: 1.0,
             steps: 20,
             ranks: 1,
         })

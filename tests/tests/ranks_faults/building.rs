@@ -27,6 +27,7 @@ fn heads_that_the_ranks_do_not_divide_are_named_by_their_parameter() {
             context: 8,
             vocabulary: 258,
             dropout: 0.0,
+            ..GptConfig::NANO
         };
         let gpt = Gpt::new(&config, 1, &device()).expect("a valid configuration");
         let made = TrainerBuilder::new()
