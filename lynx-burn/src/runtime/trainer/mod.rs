@@ -15,6 +15,8 @@ mod replan;
 mod report;
 mod save;
 mod update;
+#[cfg(feature = "train")]
+mod whole;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
