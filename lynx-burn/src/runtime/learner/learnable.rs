@@ -18,7 +18,7 @@ use crate::runtime::trainer::MicroBatch;
 ///
 /// Under the strategy of a [`TrainerBuilder`](crate::TrainerBuilder::strategy), a trainer takes the
 /// steps. Under Burn's own, the uncut chain learns with plain autodiff and the seed 0, micro-batch by
-/// micro-batch: on one `flex` device to the same bits, so that the two can be compared.
+/// micro-batch: on one `flex` device its steps have the same bits, so that the two can be compared.
 #[derive(Module, Debug)]
 pub struct Learnable<C> {
     chain: C,
