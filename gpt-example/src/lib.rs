@@ -10,7 +10,7 @@
 //! one to the trainer as [`orders`]; under a memory budget a run is measured, planned, watched, and
 //! planned again where it turns out otherwise. [`saved`] is what a run remembers, and [`resume`], [`generate`] and [`evaluate`]
 //! what is done with it;
-//! [`report`] shows it to a person.
+//! [`report`] shows it to a person, and [`dashboard`] while it goes on.
 #![warn(missing_docs)]
 
 pub mod bench;
@@ -19,6 +19,7 @@ pub mod chain;
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod dashboard;
 pub mod data;
 mod describe;
 pub mod device;

@@ -9,6 +9,7 @@ use lynx_burn::{SaveError, Saves, StepReport, TrainError, Trainer};
 
 use crate::budget::{self, Watch};
 use crate::cli::TrainArgs;
+use crate::dashboard;
 use crate::data::{Corpus, micro_batches};
 use crate::describe::{Configuration, about};
 use crate::error::RunError;
@@ -31,6 +32,9 @@ use crate::tokenizer::printable;
 ///
 /// If the options do not fit together, or something fails on the way.
 pub fn run(args: &TrainArgs) -> Result<(), RunError> {
+    if args.tui {
+        dashboard::possible()?;
+    }
     let resumed = Resumed::find(args)?;
     let asked = args;
     let mut args = match &resumed {
@@ -174,7 +178,7 @@ impl Run<'_> {
         let mut validation = self.evaluate()?;
         let taken = self.trainer.steps();
         say(format_args!("step {taken:>5}  validation {validation:.4}"));
-        let progress = Progress::new(training.steps);
+        let mut progress = self.progress(folder)?;
         let start = Instant::now();
         let elapsed_before = folder.records()?.last().map_or(0.0, |last| last.elapsed_s);
         let mut since_record = Meter::default();
@@ -190,7 +194,7 @@ impl Run<'_> {
             if let Some(timeline) = self.observer.take() {
                 self.report.show_step(step, timeline);
             }
-            self.replan(&report, (folder, &progress))?;
+            self.replan(&report, (folder, &mut progress))?;
             if evaluates {
                 validation = self.evaluate()?;
             }
@@ -209,7 +213,7 @@ impl Run<'_> {
                 applied: report.update.applied,
                 elapsed_s: elapsed_before + start.elapsed().as_secs_f64(),
             };
-            progress.step(&record);
+            progress.step(&record)?;
             if evaluates || step == 1 || step.is_multiple_of(output.log_every) {
                 folder.record(&record)?;
                 progress.log(&record);
@@ -218,18 +222,40 @@ impl Run<'_> {
             if evaluates || step == taken + 1 {
                 self.tell(folder, State::Running)?;
             }
-            let interrupted = self.interrupt.asked() && step < training.steps;
+            let asked = self.interrupt.asked() || progress.asked_to_end();
+            let interrupted = asked && step < training.steps;
             if interrupted || step == training.steps || self.saves_at(step) {
                 folder.sync()?;
                 self.save()?;
             }
             if interrupted {
-                progress.finish();
+                progress.finish()?;
                 return Ok(None);
             }
         }
-        progress.finish();
+        progress.finish()?;
         Ok(Some(validation))
+    }
+
+    /// What a person sees.
+    fn progress(&self, folder: &RunFolder) -> Result<Progress, RunError> {
+        #[cfg(feature = "tui")]
+        if self.args.tui {
+            let output = &self.args.output;
+            let ranks = self.trainer.ranks();
+            return Ok(Progress::dashboard(dashboard::Course {
+                label: folder.path().display().to_string(),
+                steps: self.args.training.steps,
+                taken: self.trainer.steps(),
+                eval_every: output.eval_every,
+                eval_batches: output.eval_batches,
+                ranks,
+                workers: ranks * self.trainer.partition().stages(),
+            })?);
+        }
+        #[cfg(not(feature = "tui"))]
+        let _ = folder;
+        Ok(Progress::new(self.args.training.steps))
     }
 
     /// Writes the report anew.
@@ -242,7 +268,7 @@ impl Run<'_> {
     fn replan(
         &mut self,
         report: &StepReport,
-        (folder, progress): (&RunFolder, &Progress),
+        (folder, progress): (&RunFolder, &mut Progress),
     ) -> Result<(), RunError> {
         let Some(watch) = &mut self.watch else {
             return Ok(());
