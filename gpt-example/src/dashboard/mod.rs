@@ -5,8 +5,8 @@
 //! `q` in the dashboard asks whether to stop; that is what Ctrl-C is elsewhere, for a terminal that
 //! hands over single keys sends no signal.
 //!
-//! - [`shown`] is what is told of a step, as Burn's metrics;
-//! - [`board`] tells it to a renderer, and hears whether somebody wants the run to end;
+//! - `shown` is what is told of a step, as Burn's metrics;
+//! - `board` tells it to a renderer, and hears whether somebody wants the run to end;
 //! - [`quiet`] keeps what is said meanwhile from being written over the picture.
 
 #[cfg(feature = "tui")]

@@ -87,11 +87,8 @@ impl StepMetric {
         }
     }
 
-    fn entry(&self, write: impl FnOnce(FormatOptions) -> SerializedEntry) -> SerializedEntry {
-        match self.seen() {
-            true => write(self.options()),
-            false => SerializedEntry::not_available((!self.unit.is_empty()).then_some(self.unit)),
-        }
+    fn nothing(&self) -> SerializedEntry {
+        SerializedEntry::not_available((!self.unit.is_empty()).then_some(self.unit))
     }
 
     /// Whether there was a number since the epoch began.
@@ -123,14 +120,17 @@ impl Metric for StepMetric {
         match report.as_ref().and_then(self.read) {
             Some(value) => {
                 self.state.update(value, 1);
-                Ok(self.entry(|options| self.state.compute_update(options)))
+                Ok(self.state.compute_update(self.options()))
             }
-            None => Ok(self.entry(|_| SerializedEntry::not_available(None))),
+            None => Ok(self.nothing()),
         }
     }
 
     fn compute(&mut self) -> Result<SerializedEntry, TensorReadError> {
-        Ok(self.entry(|options| self.state.compute_final(options)))
+        match self.seen() {
+            true => Ok(self.state.compute_final(self.options())),
+            false => Ok(self.nothing()),
+        }
     }
 
     fn clear(&mut self) {
