@@ -19,6 +19,7 @@ use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::prelude::*;
 use burn::train::metric::store::{Aggregate, Direction, Split};
 use burn::train::metric::{LearningRateMetric, LossMetric};
+use burn::train::renderer::MetricsRenderer;
 use burn::train::{
     Learner, LearningResult, MetricEarlyStoppingStrategy, StoppingCondition, SupervisedTraining,
 };
@@ -52,8 +53,12 @@ fn loader(numbers: std::ops::Range<u64>) -> Arc<dyn DataLoader<Vec<MicroBatch<Mo
         .build(InMemDataset::new(numbers.collect()))
 }
 
-/// Trains for as many epochs as help, ten at most.
-pub(crate) fn train(folder: &Path) -> Result<LearningResult<Learnable<Model>>, Box<dyn Error>> {
+/// Trains for as many epochs as help, ten at most, and shows it on Burn's renderer for this terminal or
+/// another one.
+pub(crate) fn train(
+    folder: &Path,
+    renderer: Option<Box<dyn MetricsRenderer>>,
+) -> Result<LearningResult<Learnable<Model>>, Box<dyn Error>> {
     let model = Learnable::new(Model::new(&Device::default()));
     let rates = CosineAnnealingLrSchedulerConfig::new(3e-3, 200).init()?;
     let learner = Learner::new(model, AdamConfig::new().init(), rates);
@@ -64,7 +69,7 @@ pub(crate) fn train(folder: &Path) -> Result<LearningResult<Learnable<Model>>, B
         Split::Valid,
         StoppingCondition::NoImprovementSince { n_epochs: 2 },
     );
-    let training = SupervisedTraining::new(folder, loader(0..320), loader(1000..1064))
+    let mut training = SupervisedTraining::new(folder, loader(0..320), loader(1000..1064))
         .metrics((LossMetric::new(),))
         .metric_train_numeric(LearningRateMetric::new())
         .metric_train_numeric(StepMetric::retained())
@@ -74,21 +79,28 @@ pub(crate) fn train(folder: &Path) -> Result<LearningResult<Learnable<Model>>, B
         .num_epochs(10)
         .summary()
         .with_training_strategy(builder().strategy());
+    if let Some(renderer) = renderer {
+        training = training.renderer(renderer);
+    }
     Ok(training.launch(learner))
+}
+
+/// The share of pictures of which the model names the class, none of them seen in training.
+pub(crate) fn named_rightly(model: &Model) -> f64 {
+    let test: Vec<u64> = (2000..2064).collect();
+    let test = pictures(&test);
+    let classes = model.forward(test.input).argmax(1).flatten(0, 1);
+    classes.equal(test.target).float().mean().into_scalar()
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| PathBuf::from("runs/learner"));
-    let result = train(&folder)?;
+    let result = train(&folder, None)?;
     if let Some(error) = result.error {
         return Err(error.to_string().into());
     }
-    let test: Vec<u64> = (2000..2064).collect();
-    let test = pictures(&test);
-    let scores = result.model.into_inner().forward(test.input);
-    let right = scores.argmax(1).flatten::<1>(0, 1).equal(test.target);
-    let right: f64 = right.float().mean().into_scalar();
+    let right = named_rightly(&result.model.into_inner());
     println!(
         "{:.1} % of 64 other pictures are named rightly",
         100.0 * right

@@ -1,6 +1,7 @@
 //! A chain under Burn's `Learner` takes the steps of a trainer, and what Burn records of them is what
 //! the trainer reports.
 
+mod example;
 mod ranks;
 mod seen;
 
