@@ -96,11 +96,18 @@ pub(crate) fn named_rightly(model: &Model) -> f64 {
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| PathBuf::from("runs/learner"));
-    let result = train(&folder, None)?;
-    if let Some(error) = result.error {
+    let LearningResult {
+        model,
+        renderer,
+        error,
+        ..
+    } = train(&folder, None)?;
+    // A dashboard gives the terminal back, and shows the summary.
+    drop(renderer);
+    if let Some(error) = error {
         return Err(error.to_string().into());
     }
-    let right = named_rightly(&result.model.into_inner());
+    let right = named_rightly(&model.into_inner());
     println!(
         "{:.1} % of 64 other pictures are named rightly",
         100.0 * right

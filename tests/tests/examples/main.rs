@@ -53,7 +53,6 @@ fn learns_and_goes_on(train: Train, steps: u64, left: usize) {
     assert!(end < 0.7 * first, "{first} to {end}");
     let expected = Contents::of(&last(folder.path()));
 
-    // The examples' initial values are drawn anew: only the save can make the two runs one.
     kill_before_the_last_save(folder.path());
     let resumed = train(folder.path(), steps);
     assert_eq!(resumed, unbroken[unbroken.len() - left..]);

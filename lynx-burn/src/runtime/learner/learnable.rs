@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burn::module::{Module, ModuleDisplay, Param, ParamId};
+use burn::module::{Content, Module, ModuleDisplay, Param, ParamId};
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::optim::{GradientsAccumulator, GradientsParams, ModuleOptimizer};
 use burn::prelude::*;
@@ -20,6 +20,7 @@ use crate::runtime::trainer::MicroBatch;
 /// steps. Under Burn's own, the uncut chain learns with plain autodiff and the seed 0, micro-batch by
 /// micro-batch: on one `flex` device its steps have the same bits, so that the two can be compared.
 #[derive(Module, Debug)]
+#[module(custom_display)]
 pub struct Learnable<C> {
     chain: C,
     /// Steps taken, `[1]`: a part of the model's record, because chance depends on it.
@@ -50,6 +51,12 @@ impl Loan {
     fn replace(&self, state: LoanState) -> LoanState {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut held, state)
+    }
+}
+
+impl<C: Module + ModuleDisplay> ModuleDisplay for Learnable<C> {
+    fn custom_content(&self, content: Content) -> Option<Content> {
+        content.add("chain", &self.chain).optional()
     }
 }
 
