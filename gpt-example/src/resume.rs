@@ -200,6 +200,8 @@ fn join(saved: &TrainArgs, asked: &TrainArgs) -> Result<TrainArgs, ResumeError> 
     }
     let mut joined: TrainArgs = serde_json::from_value(joined).map_err(failed)?;
     joined.given.clone_from(&asked.given);
+    // Of this terminal, not of the run.
+    joined.tui = asked.tui;
     Ok(joined)
 }
 

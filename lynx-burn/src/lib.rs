@@ -41,6 +41,8 @@ pub use runtime::exec::observer::{
 };
 #[cfg(feature = "runtime")]
 pub use runtime::exec::position::{Pass, Place};
+#[cfg(feature = "train")]
+pub use runtime::learner;
 #[cfg(feature = "runtime")]
 pub use runtime::recorder::{Recorded, Recorder};
 #[cfg(feature = "runtime")]

@@ -43,6 +43,10 @@ pub struct TrainArgs {
     /// How it can be gone on with.
     #[command(flatten)]
     pub saving: SavingArgs,
+    /// Show Burn's training dashboard, where q asks whether to stop
+    #[arg(long, help_heading = "Data and output")]
+    #[serde(skip)]
+    pub tui: bool,
     /// The options that were written out, by their names here; a run that goes on takes the others
     /// from its save.
     #[arg(skip)]

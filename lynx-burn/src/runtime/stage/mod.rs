@@ -28,6 +28,8 @@ pub(crate) use piece::{Piece, PieceOutput};
 pub(crate) use ranks::{Alone, Ranks, Sum, SumPass, SummedPlaces, Sums, TakeParts};
 pub(crate) use rebuild::Rebuilding;
 pub use report::{StageReport, StageTimes};
+#[cfg(feature = "train")]
+pub(crate) use restore::owners;
 
 use self::flight::Flight;
 use self::piece::PieceRun;

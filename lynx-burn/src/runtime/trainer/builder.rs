@@ -261,4 +261,10 @@ impl TrainerBuilder {
         self.observer = Some(observer);
         self
     }
+
+    /// Where the first stage is: where inputs go.
+    #[cfg(feature = "train")]
+    pub(crate) fn first_device(&self) -> Device {
+        self.devices.first().cloned().unwrap_or_default().inner()
+    }
 }

@@ -17,6 +17,8 @@ mod report;
 mod sample;
 mod save;
 mod update;
+#[cfg(feature = "train")]
+mod whole;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,5 +1,8 @@
 //! Writes a trainer's state to disk, and goes on from it.
 
+use std::io::ErrorKind;
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::{TrainError, Trainer};
@@ -8,7 +11,43 @@ use crate::runtime::exec::error::Cause;
 use crate::runtime::save::{LoadError, Save, SaveError, Saves, states, weights};
 use crate::runtime::stage::Stage;
 
+/// Saves that [`Trainer::save_to`] keeps: one to go on from, and one in case the disk loses that.
+const KEPT: usize = 2;
+
 impl<C: Chain> Trainer<C> {
+    /// Writes everything that the run needs to go on into the folder at `path`, which is created if it
+    /// is missing: parameters, optimizer state, step and seed. The two newest saves stay.
+    ///
+    /// Whatever ends the program, at whatever instant, the folder holds the last save that was whole.
+    /// To remember more than the trainer's state, or to keep more saves, use [`save`](Self::save).
+    ///
+    /// # Errors
+    ///
+    /// As [`save`](Self::save).
+    pub fn save_to(&mut self, path: impl AsRef<Path>) -> Result<Save, SaveError> {
+        self.save(&Saves::new(path.as_ref()).keep(KEPT), &())
+    }
+
+    /// Goes on from the newest save in the folder at `path`, and returns it; nothing if there is no
+    /// save yet, so that a program can begin with this call, whether it runs for the first time or
+    /// was killed. [`steps`](Self::steps) tells how far the run has come.
+    ///
+    /// # Errors
+    ///
+    /// As [`resume`](Self::resume); a save that is damaged is an error, not a run begun anew.
+    pub fn resume_from(&mut self, path: impl AsRef<Path>) -> Result<Option<Save>, LoadError> {
+        let save = match Saves::new(path.as_ref()).latest() {
+            Ok(save) => save,
+            Err(LoadError::Nothing(_)) => return Ok(None),
+            Err(LoadError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        self.resume(&save)?;
+        Ok(Some(save))
+    }
+
     /// Writes parameters, optimizer state, step and seed as the newest of `saves`, together with
     /// `about`: whatever the program needs to make this trainer again. Then removes the oldest beyond
     /// those to keep.
