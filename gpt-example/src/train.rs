@@ -106,6 +106,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
             unigram_entropy: configuration.unigram_entropy,
             steps: args.training.steps,
             ranks: args.overlap.tp,
+            replicas: args.overlap.replicas,
         }),
         saved: None,
         watch,

@@ -48,7 +48,7 @@ pub use plan::{Plan, PlannedStage, Step};
 pub use plan_error::{ProblemError, Violation};
 pub use plan_policy::PlanError;
 pub use problem::{Ends, SegmentCost, StageProblem, Windows};
-pub use setup::Setup;
+pub use setup::{Replicas, Setup};
 pub use setup_error::StageSetupError;
 pub use strategy::{Strategy, UnknownStrategy, unlimited};
 pub use tight::Tight;

@@ -24,6 +24,9 @@ pub enum StageSetupError {
     /// Nothing to do.
     #[error("a step needs at least one micro-batch")]
     NoMicroBatches,
+    /// Nobody to train.
+    #[error("a setup needs at least one replica, got 0")]
+    NoReplicas,
     /// A schedule that plans are not made for.
     #[error("plans are made for 1f1b and gpipe; {schedule} can be generated and simulated only")]
     Unplanned {

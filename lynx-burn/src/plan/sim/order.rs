@@ -15,6 +15,8 @@ pub(super) struct Done {
     /// One for each chunk of each micro-batch.
     masks: Vec<u8>,
     backwards: usize,
+    /// The chunks whose gradients are reduced.
+    reduced: Vec<ChunkId>,
 }
 
 const F: u8 = 1;
@@ -36,6 +38,8 @@ fn bit(action: Action) -> u8 {
         Action::RecvBackward(_) => RB,
         Action::BackwardInput(_) => I,
         Action::BackwardWeight(_) => W,
+        // Once for a chunk, and kept there.
+        Action::ReduceGradients(_) => 0,
     }
 }
 
@@ -48,6 +52,7 @@ impl Done {
             micro_batches,
             masks: vec![0; micro_batches.saturating_mul(shape.chunks)],
             backwards: 0,
+            reduced: Vec::new(),
         }
     }
 
@@ -84,6 +89,9 @@ impl Done {
                 chunks: shape.chunks,
             });
         }
+        if action.is_reduction() {
+            return self.may_reduce(action);
+        }
         if !action.is_compute() && !leads {
             return Err(ScheduleError::NoNeighbour { stage, action });
         }
@@ -112,6 +120,8 @@ impl Done {
             Action::SendBackward(_) => (SB, B),
             Action::RecvForward(_) => (RF, 0),
             Action::RecvBackward(_) => (RB, 0),
+            // Looked at elsewhere.
+            Action::ReduceGradients(_) => (0, 0),
         };
         mask & excludes == 0 && mask & needs == needs
     }
@@ -163,7 +173,38 @@ impl Done {
             Action::BackwardWeight(_) => Some(Action::BackwardInput(unit)).filter(not_done),
             Action::SendForward(_) => Some(Action::Forward(unit)).filter(not_done),
             Action::SendBackward(_) => self.no_gradient(unit),
-            Action::RecvForward(_) | Action::RecvBackward(_) => None,
+            Action::RecvForward(_) | Action::RecvBackward(_) | Action::ReduceGradients(_) => None,
+        }
+    }
+
+    /// Refuses a reduction that is done again, or before some backward of its
+    /// chunk has ended.
+    #[cold]
+    fn may_reduce(&self, action: Action) -> Result<(), ScheduleError> {
+        let (stage, chunk) = (self.stage, action.chunk());
+        let last = MicroBatchId(self.micro_batches.saturating_sub(1));
+        if action.micro_batch() != last {
+            return Err(ScheduleError::ReducesTooSoon {
+                stage,
+                action,
+                last,
+            });
+        }
+        if self.reduced.contains(&chunk) {
+            return Err(ScheduleError::Repeated { stage, action });
+        }
+        let units = (0..self.micro_batches).map(|mb| Unit::from(MicroBatchId(mb)).on(chunk));
+        let ends = |unit| [Action::Backward(unit), Action::BackwardWeight(unit)];
+        let open = units
+            .map(ends)
+            .find(|ends| !ends.iter().any(|end| self.has(*end)));
+        match open {
+            Some([needs, _]) => Err(ScheduleError::Order {
+                stage,
+                action,
+                needs,
+            }),
+            None => Ok(()),
         }
     }
 
@@ -196,6 +237,9 @@ impl Done {
     /// Notes an action that was allowed.
     pub(super) fn note(&mut self, action: Action) {
         self.backwards += usize::from(action.makes_gradient());
+        if action.is_reduction() {
+            self.reduced.push(action.chunk());
+        }
         let index = self.index(action.unit());
         if let Some(mask) = self.masks.get_mut(index) {
             *mask |= bit(action);
@@ -207,9 +251,15 @@ impl Done {
         self.backwards > 0
     }
 
+    /// Whether gradients were reduced.
+    pub(super) fn reduces(&self) -> bool {
+        !self.reduced.is_empty()
+    }
+
     /// At the end: refuses a micro-batch without a forward and, in training, one
-    /// without a backward or with half of one, on any chunk.
-    pub(super) fn complete(&self, training: bool) -> Result<(), ScheduleError> {
+    /// without a backward or with half of one, on any chunk; and a chunk whose
+    /// gradients are not reduced where those of others are.
+    pub(super) fn complete(&self, training: bool, reduces: bool) -> Result<(), ScheduleError> {
         let chunks = self.shape.chunks;
         for (index, mask) in self.masks.iter().enumerate() {
             let unit = Unit::from(MicroBatchId(index / chunks)).on(ChunkId(index % chunks));
@@ -225,6 +275,15 @@ impl Done {
                 return Err(ScheduleError::Missing { stage, action });
             }
         }
-        Ok(())
+        let mut all = (0..chunks).map(ChunkId).filter(|_| reduces);
+        match all.find(|chunk| !self.reduced.contains(chunk)) {
+            None => Ok(()),
+            Some(chunk) => {
+                let last = MicroBatchId(self.micro_batches.saturating_sub(1));
+                let action = Action::ReduceGradients(Unit::from(last).on(chunk));
+                let stage = self.stage;
+                Err(ScheduleError::Missing { stage, action })
+            }
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! From micro-batches to jobs for every worker, and back to what they yield.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::{MicroBatch, ScheduleSource, TrainError, Trainer, overlap};
-use crate::ids::{MicroBatchId, RankId, StageId};
+use super::{MicroBatch, ScheduleSource, TrainError, Trainer, overlap, replicas};
+use crate::ids::MicroBatchId;
 use crate::plan::schedule::{
-    InFlight, Rules, Schedule, ScheduleError, executable, forward_only, transfers, validate,
+    InFlight, Rules, Schedule, ScheduleError, executable, forward_only, reduce_gradients,
+    transfers, validate,
 };
 use crate::runtime::boundary::{Boundary, Lower};
 use crate::runtime::chain::{Chain, Mode};
@@ -18,12 +20,28 @@ use crate::runtime::parcel::Parcel;
 use crate::runtime::stage::Stage;
 
 impl<C: Chain> Trainer<C> {
-    /// Runs a job that cannot fail on every worker: stage by stage, rank by rank.
+    /// Runs a job that cannot fail on every worker: replica by replica, stage by stage, rank by rank.
     pub(super) fn each<R: Send + 'static>(
         &mut self,
         job: impl Fn(&mut Stage<C>) -> R + Clone + Send + 'static,
     ) -> Result<Vec<R>, TrainError> {
-        let jobs = (0..self.workers())
+        self.each_of(self.grid.workers(), job)
+    }
+
+    /// Runs it on the workers of the first replica, whose parameters and gradients are every one's.
+    pub(super) fn first_replica<R: Send + 'static>(
+        &mut self,
+        job: impl Fn(&mut Stage<C>) -> R + Clone + Send + 'static,
+    ) -> Result<Vec<R>, TrainError> {
+        self.each_of(self.grid.pipeline(), job)
+    }
+
+    fn each_of<R: Send + 'static>(
+        &mut self,
+        workers: usize,
+        job: impl Fn(&mut Stage<C>) -> R + Clone + Send + 'static,
+    ) -> Result<Vec<R>, TrainError> {
+        let jobs = (0..workers)
             .map(|_| {
                 let job = job.clone();
                 move |stage: &mut Stage<C>| Ok::<R, Cause>(job(stage))
@@ -32,7 +50,23 @@ impl<C: Chain> Trainer<C> {
         Ok(self.crew.run(jobs)?)
     }
 
-    /// Weighs the micro-batches and runs them; returns what each stage yields and each
+    /// The micro-batches of each replica. In training all have as many: they run one schedule.
+    pub(super) fn deal(
+        &self,
+        micro_batches: usize,
+        mode: Mode,
+    ) -> Result<Vec<Range<usize>>, TrainError> {
+        let replicas = self.grid.replicas;
+        if mode == Mode::Training && !micro_batches.is_multiple_of(replicas) {
+            return Err(TrainError::Replicas {
+                micro_batches,
+                replicas,
+            });
+        }
+        Ok(replicas::deal(micro_batches, replicas))
+    }
+
+    /// Weighs the micro-batches and runs them; returns what each worker yields and each
     /// micro-batch's share of the loss.
     pub(super) fn run(
         &mut self,
@@ -62,6 +96,7 @@ impl<C: Chain> Trainer<C> {
         Ok((outcomes, shares))
     }
 
+    /// Runs the micro-batches on all replicas.
     pub(super) fn dispatch(
         &mut self,
         micro_batches: usize,
@@ -72,45 +107,56 @@ impl<C: Chain> Trainer<C> {
         if self.crew.is_over() {
             return Err(TrainError::Ended);
         }
-        let schedule = self.schedule(micro_batches, mode == Mode::Training)?;
-        let stages = self.partition.stages();
-        let ranks = self.held.ranks();
+        let training = mode == Mode::Training;
+        let shares = self.deal(micro_batches, mode)?;
+        let mut schedules = Vec::with_capacity(shares.len());
+        for share in &shares {
+            // In an evaluation of few micro-batches some replicas have nothing to do.
+            schedules.push(match share.len() {
+                0 => None,
+                count => Some(self.schedule(count, training)?),
+            });
+        }
+        let grid = self.grid;
+        let stages = grid.stages;
         let stop = self.crew.stop_signal();
-        // Rank r of a stage talks to rank r of its neighbours.
-        let mut ports: Vec<_> = (0..ranks)
+        // Rank r of a stage talks to rank r of its neighbours in the same replica.
+        let mut ports: Vec<_> = (0..grid.replicas * grid.ranks)
             .map(|_| ports::connect(stages, self.mailbox_capacity, self.link, stop).into_iter())
             .collect();
         if let Some(observer) = &self.observer {
             observer.run(&RunStart {
                 step: self.step,
                 mode,
+                replicas: grid.replicas,
                 stages,
-                ranks,
+                ranks: grid.ranks,
                 micro_batches,
             });
         }
-        let groups = std::mem::take(&mut self.groups);
+        let groups = std::mem::take(&mut self.groups).into_iter();
         let jobs = groups
-            .into_iter()
-            .enumerate()
-            .filter_map(|(worker, group)| {
-                let (index, rank) = (worker / ranks, worker % ranks);
-                let actions = schedule.stages[index].clone();
+            .zip(grid.seats())
+            .filter_map(|(groups, (worker, seat))| {
+                let (replica, stage) = (seat.replica.0, seat.stage.0);
+                let schedule = schedules[replica].as_ref();
+                let actions = schedule.map_or(Vec::new(), |all| all.stages[stage].clone());
+                let share = &shares[replica];
                 let job = Job {
-                    stage: StageId(index),
-                    rank: RankId(rank),
+                    seat,
                     step: self.step,
                     mode,
-                    cool_down: overlap::cool_down(&self.schedule, stages, (index, &actions)),
+                    first: share.start,
+                    cool_down: overlap::cool_down(&self.schedule, stages, (stage, &actions)),
                     actions,
-                    ports: ports[rank].next()?,
-                    group,
-                    inputs: match index {
-                        0 => inputs.clone(),
+                    ports: ports[replica * grid.ranks + seat.rank.0].next()?,
+                    groups,
+                    inputs: match stage {
+                        0 => own(&inputs, share),
                         _ => BTreeMap::new(),
                     },
-                    targets: match index + 1 == stages {
-                        true => targets.clone(),
+                    targets: match stage + 1 == stages {
+                        true => own(&targets, share),
                         false => BTreeMap::new(),
                     },
                     position: self.crew.position(worker),
@@ -122,11 +168,13 @@ impl<C: Chain> Trainer<C> {
         drop((inputs, targets));
         tracing::debug!(step = self.step, micro_batches, ?mode, "running a schedule");
         let mut outcomes = self.crew.run(jobs)?;
-        let groups = outcomes.iter_mut().map(|outcome| outcome.group.take());
+        let groups = outcomes.iter_mut();
+        let groups = groups.map(|outcome| std::mem::take(&mut outcome.groups));
         self.groups = groups.collect();
         Ok(outcomes)
     }
 
+    /// The schedule of a replica with so many micro-batches.
     pub(super) fn schedule(
         &mut self,
         micro_batches: usize,
@@ -136,7 +184,7 @@ impl<C: Chain> Trainer<C> {
             return Ok(known.clone());
         }
         let stages = self.partition.stages();
-        let capacity = self.mailbox_capacity;
+        let (capacity, replicas) = (self.mailbox_capacity, self.grid.replicas);
         let made = match (&self.schedule, training) {
             (ScheduleSource::Given(given), true) => {
                 if given.stages.len() != stages || given.micro_batches != micro_batches {
@@ -150,8 +198,16 @@ impl<C: Chain> Trainer<C> {
                 given.clone()
             }
             (ScheduleSource::Kind(kind), true) => {
-                let complete = with_transfers(&kind.generate(stages, micro_batches)?, capacity)?;
-                validate(&complete, &kind.rules(capacity))?;
+                let mut complete =
+                    with_transfers(&kind.generate(stages, micro_batches)?, capacity)?;
+                if replicas > 1 {
+                    complete = reduce_gradients(&complete);
+                }
+                let rules = Rules {
+                    replicas,
+                    ..kind.rules(capacity)
+                };
+                validate(&complete, &rules)?;
                 executable(&complete)?;
                 Arc::new(complete)
             }
@@ -161,6 +217,7 @@ impl<C: Chain> Trainer<C> {
                     mailbox_capacity: capacity,
                     in_flight: InFlight::Unlimited,
                     backward: false,
+                    replicas,
                 };
                 validate(&complete, &rules)?;
                 Arc::new(complete)
@@ -172,7 +229,17 @@ impl<C: Chain> Trainer<C> {
     }
 }
 
-/// The losses that the last stage's ranks read, in micro-batch order: each rank has a share.
+/// A replica's part of what there is for each micro-batch, counted from its first.
+fn own<T: Clone>(
+    all: &BTreeMap<MicroBatchId, T>,
+    share: &Range<usize>,
+) -> BTreeMap<MicroBatchId, T> {
+    let own = all.range(MicroBatchId(share.start)..MicroBatchId(share.end));
+    own.map(|(id, one)| (MicroBatchId(id.0 - share.start), one.clone()))
+        .collect()
+}
+
+/// The losses that the last stages' ranks read, in micro-batch order: each rank has a share.
 pub(super) fn losses<C: Chain>(outcomes: &[Outcome<C>]) -> Vec<f64> {
     let mut sums = BTreeMap::new();
     for (&id, &share) in outcomes.iter().flat_map(|outcome| &outcome.losses) {
