@@ -65,9 +65,13 @@ mod tests {
 
     #[test]
     fn micro_batches_are_dealt_in_order_and_as_evenly_as_they_can_be() {
-        assert_eq!(deal(6, 1), [0..6]);
-        assert_eq!(deal(6, 3), [0..2, 2..4, 4..6]);
-        assert_eq!(deal(7, 3), [0..3, 3..5, 5..7]);
-        assert_eq!(deal(1, 3), [0..1, 1..1, 1..1]);
+        let dealt = |micro_batches, replicas| -> Vec<(usize, usize)> {
+            let shares = deal(micro_batches, replicas).into_iter();
+            shares.map(|share| (share.start, share.end)).collect()
+        };
+        assert_eq!(dealt(6, 1), [(0, 6)]);
+        assert_eq!(dealt(6, 3), [(0, 2), (2, 4), (4, 6)]);
+        assert_eq!(dealt(7, 3), [(0, 3), (3, 5), (5, 7)]);
+        assert_eq!(dealt(1, 3), [(0, 1), (1, 1), (1, 1)]);
     }
 }
