@@ -9,14 +9,14 @@ use lynx_burn::units::Bytes;
 use lynx_burn::{BuildError, LinkSpeed, Recorder};
 use lynx_tests::gpts::{batches, config};
 use lynx_tests::oracle::assert_same_bytes;
-use lynx_tests::watchdog::{alone, within};
+use lynx_tests::watchdog::alone;
 
-use super::{Actions, LIMIT, backward, builder, trainer};
+use super::{Actions, backward, builder, trainer};
 
 #[test]
 fn every_worker_reduces_once_a_step_behind_its_last_backward_and_never_in_an_evaluation() {
-    within(LIMIT, || {
-        let config = config(1, 0.0);
+    alone(|| {
+        let config = config(2, 0.0);
         for (replicas, stages, ranks) in [(1, 2, 2), (2, 1, 1), (2, 2, 1), (3, 2, 2)] {
             let seen = Arc::new(Actions::default());
             let builder = builder(replicas, stages, ranks).observer(seen.clone());
@@ -55,8 +55,8 @@ fn every_worker_reduces_once_a_step_behind_its_last_backward_and_never_in_an_eva
 
 #[test]
 fn a_recorded_step_shows_the_reduction_of_every_stage() {
-    within(LIMIT, || {
-        let config = config(1, 0.0);
+    alone(|| {
+        let config = config(2, 0.0);
         let recorder = Arc::new(Recorder::new());
         let builder = builder(2, 2, 1).observer(recorder.clone());
         let mut trainer = trainer(&config, builder);
@@ -81,8 +81,8 @@ fn a_recorded_step_shows_the_reduction_of_every_stage() {
 
 #[test]
 fn a_schedule_by_hand_must_reduce_where_there_are_several_replicas_and_only_there() {
-    within(LIMIT, || {
-        let config = config(1, 0.1);
+    alone(|| {
+        let config = config(2, 0.1);
         let plain = transfers::eager(&Kind::OneFOneB.generate(2, 2).expect("a schedule"));
         let reduced = reduce_gradients(&plain);
         let with = |replicas, schedule: &Schedule| {
@@ -120,7 +120,7 @@ fn a_schedule_by_hand_must_reduce_where_there_are_several_replicas_and_only_ther
 #[test]
 fn a_slow_link_between_replicas_takes_its_time_and_changes_no_bit() {
     alone(|| {
-        let config = config(1, 0.1);
+        let config = config(2, 0.1);
         let batches = batches(&config, 4, 4);
         let mut quick = trainer(&config, builder(2, 1, 1));
         let (_, expected) = backward(&mut quick, &batches);

@@ -12,14 +12,14 @@ use lynx_burn::{
 use lynx_tests::chains::{Fault, Misbehaviour, Net, NetSpec, Step};
 use lynx_tests::gpts::{batches, config, gpt};
 use lynx_tests::oracle::{assert_close, assert_same_bytes, parameter_values};
-use lynx_tests::watchdog::within;
+use lynx_tests::watchdog::alone;
 
-use super::{LIMIT, builder, trainer};
+use super::{builder, trainer};
 
 #[test]
 fn micro_batches_that_do_not_divide_are_refused_with_both_numbers_and_nothing_is_lost() {
-    within(LIMIT, || {
-        let config = config(1, 0.0);
+    alone(|| {
+        let config = config(2, 0.0);
         let mut trainer = trainer(&config, builder(3, 1, 1));
         for count in [1, 2, 4] {
             let error = trainer
@@ -41,8 +41,8 @@ fn micro_batches_that_do_not_divide_are_refused_with_both_numbers_and_nothing_is
 
 #[test]
 fn no_replicas_and_too_few_devices_are_refused() {
-    within(LIMIT, || {
-        let config = config(1, 0.0);
+    alone(|| {
+        let config = config(2, 0.0);
         let make = |builder: TrainerBuilder| {
             let made = builder.train(gpt(&config), SgdConfig::new().init());
             made.map(drop)
@@ -76,7 +76,7 @@ fn nets(spec: &NetSpec, builder: TrainerBuilder) -> Trainer<Net> {
 /// The first micro-batch of the second replica is not a number: neither replica learns from the step.
 #[test]
 fn a_loss_of_one_replica_that_is_not_a_number_is_the_same_decision_for_all() {
-    within(LIMIT, || {
+    alone(|| {
         for stages in [1, 2] {
             let mut spec = NetSpec::new(vec![Step::Dense; 4]);
             spec.fault = Some(Fault {
@@ -151,7 +151,7 @@ impl Chain for Sometimes {
 
 #[test]
 fn a_parameter_has_a_gradient_if_it_has_one_on_any_replica() {
-    within(LIMIT, || {
+    alone(|| {
         let count = 4;
         let device = Device::flex().autodiff();
         let layer = || LinearConfig::new(3, 3).init(&device);

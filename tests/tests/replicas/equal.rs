@@ -7,23 +7,23 @@ use lynx_tests::gpts::{batches, config, later_batches};
 use lynx_tests::oracle::{
     Plain, assert_close, assert_same_bytes, gradient_bytes, parameter_values,
 };
-use lynx_tests::watchdog::within;
+use lynx_tests::watchdog::alone;
 
 use burn::optim::AdamWConfig;
 use gpt_example::model::Gpt;
 use lynx_tests::gpts::gpt;
 
-use super::{LIMIT, backward, builder, trainer};
+use super::{backward, builder, trainer};
 
 /// With micro-batches of two sizes, and dropout.
 #[test]
 fn replicas_give_the_losses_and_gradients_of_one() {
-    within(LIMIT, || {
+    alone(|| {
         let config = config(2, 0.1);
         let batches = batches(&config, 7, 6);
         for (stages, ranks) in [(1, 1), (2, 1), (1, 2), (2, 2)] {
-            let mut alone = trainer(&config, builder(1, stages, ranks));
-            let (report, expected) = backward(&mut alone, &batches);
+            let mut single = trainer(&config, builder(1, stages, ranks));
+            let (report, expected) = backward(&mut single, &batches);
             for replicas in [2, 3] {
                 for (kind, capacity) in [(Kind::OneFOneB, 1), (Kind::OneFOneB, 0), (Kind::GPipe, 1)]
                 {
@@ -51,14 +51,14 @@ fn replicas_give_the_losses_and_gradients_of_one() {
 /// The order of additions is that of one replica then.
 #[test]
 fn replicas_of_one_micro_batch_each_give_the_bits_of_one() {
-    within(LIMIT, || {
+    alone(|| {
         let config = config(2, 0.1);
         let batches = batches(&config, 4, 3);
         for (stages, ranks) in [(1, 1), (2, 1), (2, 2)] {
             let what = format!("p={stages} tp={ranks}");
-            let mut alone = trainer(&config, builder(1, stages, ranks));
+            let mut single = trainer(&config, builder(1, stages, ranks));
             let mut three = trainer(&config, builder(3, stages, ranks));
-            let (report, expected) = backward(&mut alone, &batches);
+            let (report, expected) = backward(&mut single, &batches);
             let (found, gradients) = backward(&mut three, &batches);
             assert_eq!(found.losses, report.losses, "{what}");
             assert_same_bytes(&what, &gradients, &expected);
@@ -68,7 +68,7 @@ fn replicas_of_one_micro_batch_each_give_the_bits_of_one() {
 
 #[test]
 fn one_replica_gives_the_bits_of_plain_burn() {
-    within(LIMIT, || {
+    alone(|| {
         let config = config(2, 0.1);
         let batches = batches(&config, 5, 3);
         let plain = Plain::new(gpt(&config), AdamWConfig::new().init(), 9);
@@ -101,13 +101,13 @@ fn assert_equal_replicas(trainer: &mut Trainer<Gpt>, what: &str) {
 /// Clipped steps, with what is recomputed changed in between.
 #[test]
 fn replicas_hold_the_same_bytes_step_after_step() {
-    within(LIMIT, || {
+    alone(|| {
         let config = config(2, 0.1);
         let recompute: Policy = "recompute".parse().expect("a policy");
         for (replicas, stages, ranks) in [(2, 1, 1), (3, 2, 1), (2, 2, 2)] {
             let what = format!("{replicas} x p={stages} tp={ranks}");
             let make = |replicas| trainer(&config, builder(replicas, stages, ranks).clip_norm(0.5));
-            let (mut several, mut alone) = (make(replicas), make(1));
+            let (mut several, mut single) = (make(replicas), make(1));
             assert_equal_replicas(&mut several, &what);
             for step in 0..4 {
                 if step == 2 {
@@ -116,12 +116,12 @@ fn replicas_hold_the_same_bytes_step_after_step() {
                 }
                 let batches = later_batches(&config, 7, 6, step * 97);
                 let found = several.step(1e-2, batches.clone()).expect("a step");
-                let expected = alone.step(1e-2, batches).expect("a step");
+                let expected = single.step(1e-2, batches).expect("a step");
                 let norms = [&found, &expected].map(|report| report.update.gradient_norm);
-                let [norm, alone] = norms.map(|norm| norm.expect("clipping"));
-                assert!(norm > 0.5 && (norm - alone).abs() < 1e-3 * alone, "{what}");
-                let (loss, alone) = (found.loss(), expected.loss());
-                assert!((loss - alone).abs() < 1e-4, "{what} {step}: {loss} {alone}");
+                let [norm, other] = norms.map(|norm| norm.expect("clipping"));
+                assert!(norm > 0.5 && (norm - other).abs() < 1e-3 * other, "{what}");
+                let (loss, other) = (found.loss(), expected.loss());
+                assert!((loss - other).abs() < 1e-4, "{what} {step}: {loss} {other}");
                 assert_equal_replicas(&mut several, &what);
             }
         }
@@ -130,8 +130,8 @@ fn replicas_hold_the_same_bytes_step_after_step() {
 
 #[test]
 fn gradients_of_two_backwards_add_up_once() {
-    within(LIMIT, || {
-        let config = config(1, 0.1);
+    alone(|| {
+        let config = config(2, 0.1);
         let [first, second] = [0, 97].map(|later| later_batches(&config, 4, 4, later));
         for (stages, ranks) in [(1, 1), (2, 2)] {
             let twice = |replicas| {
@@ -150,14 +150,14 @@ fn gradients_of_two_backwards_add_up_once() {
 /// Fewer than there are replicas, and numbers that do not divide.
 #[test]
 fn evaluation_deals_any_number_of_micro_batches() {
-    within(LIMIT, || {
-        let config = config(1, 0.1);
+    alone(|| {
+        let config = config(2, 0.1);
         for (stages, ranks) in [(1, 1), (2, 2)] {
-            let mut alone = trainer(&config, builder(1, stages, ranks));
+            let mut single = trainer(&config, builder(1, stages, ranks));
             let mut three = trainer(&config, builder(3, stages, ranks));
             for count in [1, 2, 3, 5] {
                 let batches = batches(&config, 6, count);
-                let expected = alone.evaluate(batches.clone()).expect("a loss");
+                let expected = single.evaluate(batches.clone()).expect("a loss");
                 assert_eq!(
                     three.evaluate(batches).expect("a loss"),
                     expected,
@@ -169,7 +169,7 @@ fn evaluation_deals_any_number_of_micro_batches() {
                 let output = trainer.predict(input()).expect("scores");
                 format!("{output:?}")
             };
-            assert_eq!(text(&mut three), text(&mut alone));
+            assert_eq!(text(&mut three), text(&mut single));
         }
     });
 }

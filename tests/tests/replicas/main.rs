@@ -1,4 +1,6 @@
 //! Replicas of a pipeline that train together: what one replica would have done, on all of them.
+//!
+//! One test at a time: some count the threads of the process.
 
 mod actions;
 mod edges;
@@ -8,7 +10,6 @@ mod saves;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use burn::optim::AdamWConfig;
 use burn::prelude::*;
@@ -19,9 +20,6 @@ use lynx_burn::{ActionSpan, BackwardReport, MicroBatch, Observer, Trainer, Train
 use lynx_tests::gpts::gpt;
 
 type Bytes = BTreeMap<String, TensorData>;
-
-/// How long a test may take on a machine that others use too.
-const LIMIT: Duration = Duration::from_secs(250);
 
 fn builder(replicas: usize, stages: usize, ranks: usize) -> TrainerBuilder {
     TrainerBuilder::new()

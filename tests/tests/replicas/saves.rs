@@ -7,9 +7,9 @@ use gpt_example::model::Gpt;
 use lynx_burn::{MicroBatch, Save, Saves, Trainer};
 use lynx_tests::gpts::{config, later_batches};
 use lynx_tests::saves::Contents;
-use lynx_tests::watchdog::within;
+use lynx_tests::watchdog::alone;
 
-use super::{LIMIT, builder, trainer};
+use super::{builder, trainer};
 
 fn cut(replicas: usize, stages: usize, ranks: usize) -> Trainer<Gpt> {
     let builder = builder(replicas, stages, ranks).clip_norm(1.0);
@@ -31,7 +31,7 @@ fn save(trainer: &mut Trainer<Gpt>, folder: &Path) -> Save {
 
 #[test]
 fn a_save_passes_through_any_number_of_replicas_unchanged() {
-    within(LIMIT, || {
+    alone(|| {
         let folder = tempfile::tempdir().expect("a folder");
         let mut first = cut(2, 2, 1);
         run(&mut first, 0..2);
@@ -49,7 +49,7 @@ fn a_save_passes_through_any_number_of_replicas_unchanged() {
 
 #[test]
 fn as_many_replicas_go_on_with_the_same_bits_and_others_within_rounding() {
-    within(LIMIT, || {
+    alone(|| {
         let folder = tempfile::tempdir().expect("a folder");
         let mut unbroken = cut(2, 1, 1);
         run(&mut unbroken, 0..2);
