@@ -229,6 +229,7 @@ mod tests {
             ("--stages 2", 1),
             ("--stages 1 --tp 2 --collective-link 1GB/s,100us", 2),
             ("--stages 2 --tp 2 --link 1GB/s,100us", 2),
+            ("--stages 1 --replicas 2 --replica-link 1GB/s,100us", 1),
         ];
         for (cut, ranks) in cuts {
             let (losses, recomputed) = six_steps(cut, ["full", "selective", "none"]);

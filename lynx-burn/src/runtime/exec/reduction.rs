@@ -1,8 +1,8 @@
 //! What a stage does where its replicas meet: hands over the gradients of its share of the step, and
 //! takes those of the whole step.
 //!
-//! Gradients go bucket by bucket, so what lies about in copies is a few buckets and not as much as
-//! all gradients once more. Nothing is done beside it yet.
+//! Gradients go bucket by bucket, so what lies about in copies is two buckets and not as much as all
+//! gradients once more. Nothing is recomputed beside it: it stands at the end of the stage's list.
 
 use std::time::Instant;
 
