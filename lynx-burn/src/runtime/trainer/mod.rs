@@ -12,9 +12,11 @@ mod error;
 mod held;
 mod overlap;
 mod ranks;
+mod rehearsal;
 mod replan;
 mod replicas;
 mod report;
+mod sample;
 mod save;
 mod update;
 
@@ -27,6 +29,7 @@ use burn::prelude::*;
 pub use builder::{NonFinite, Split, TrainerBuilder};
 pub use error::{BuildError, ReplanError, TrainError};
 pub use overlap::Overlap;
+pub use rehearsal::{Rehearsal, Rehearsed};
 pub use report::{BackwardReport, StepReport, UpdateReport};
 
 use self::dispatch::{from_outside, losses, weigh};
