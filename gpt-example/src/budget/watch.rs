@@ -77,7 +77,7 @@ impl Watch {
         batch: MicroBatch<Gpt>,
     ) -> Result<String, RunError> {
         let micro_batches = self.plan.forecast().map_err(PlanningError::from)?;
-        let micro_batches = micro_batches.schedule.micro_batches;
+        let micro_batches = micro_batches.schedule.micro_batches * trainer.replicas();
         let rehearsal = trainer.rehearse(batch.clone(), micro_batches)?;
         let allowed = self.plan.activations().map_err(PlanningError::from)?;
         let stages = rehearsal.retained().into_iter().zip(allowed);

@@ -83,7 +83,7 @@ impl<C: Chain> Job<C> {
         stage.begin(self.step, self.first);
         let actions = std::mem::take(&mut self.actions);
         if actions.iter().any(|action| action.is_reduction()) {
-            stage.put_gradients_aside();
+            stage.keep_gradients_apart();
         }
         for (index, &action) in actions.iter().enumerate() {
             let begin = Instant::now();

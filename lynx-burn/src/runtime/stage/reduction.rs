@@ -1,7 +1,7 @@
 //! A stage's side of the sum of gradients over replicas.
 //!
 //! What was reduced in an earlier run and not applied yet is the same on all replicas already, and
-//! is put aside meanwhile: only the gradients of the run under way are summed.
+//! is kept apart meanwhile: only the gradients of the run under way are summed.
 
 use burn::module::ParamId;
 use burn::prelude::*;
@@ -14,8 +14,8 @@ use crate::runtime::parameters;
 
 impl<C: Chain> Stage<C> {
     /// Begins sums of gradients that will be reduced by themselves.
-    pub(crate) fn put_gradients_aside(&mut self) {
-        self.accumulator.put_aside();
+    pub(crate) fn keep_gradients_apart(&mut self) {
+        self.accumulator.keep_apart();
     }
 
     /// Who the parts belong to, and the parts: what says which parameters have a gradient here,
