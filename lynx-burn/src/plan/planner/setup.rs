@@ -8,9 +8,10 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::problem::{Ends, SegmentCost, StageProblem};
+use super::replicas::Replicas;
 use super::setup_error::StageSetupError;
 use super::setup_windows::split;
-use crate::plan::cluster::{Cluster, Collective, Link, Window};
+use crate::plan::cluster::{Cluster, Collective, Window};
 use crate::plan::profile::{LayerKind, ModelProfile, SegmentProfile, WeightBytes};
 use crate::plan::schedule::Kind;
 use crate::units::{Bytes, Nanos};
@@ -48,25 +49,6 @@ pub struct Setup {
     pub cluster: Cluster,
     /// The model, for one tensor-parallel rank.
     pub profile: ModelProfile,
-}
-
-/// Replicas of a pipeline, which sum their gradients at the end of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Replicas {
-    /// How many there are.
-    pub count: usize,
-    /// What joins the replicas of a stage; without one, sums take no time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<Link>,
-}
-
-impl Replicas {
-    /// How long gradients of so many bytes take to be summed.
-    pub fn reduction_time(&self, gradients: Bytes) -> Nanos {
-        let time = |link: Link| link.all_reduce_time(gradients, self.count);
-        self.link.map_or(Nanos::ZERO, time)
-    }
 }
 
 impl Setup {

@@ -4,6 +4,8 @@
 //! or before what it needs, is caught when its turn comes, at the price of one
 //! byte for each micro-batch on each chunk of each stage.
 
+mod reductions;
+
 use crate::ids::{ChunkId, MicroBatchId, StageId};
 use crate::plan::schedule::{Action, ScheduleError, Shape, Unit};
 
@@ -177,37 +179,6 @@ impl Done {
         }
     }
 
-    /// Refuses a reduction that is done again, or before some backward of its
-    /// chunk has ended.
-    #[cold]
-    fn may_reduce(&self, action: Action) -> Result<(), ScheduleError> {
-        let (stage, chunk) = (self.stage, action.chunk());
-        let last = MicroBatchId(self.micro_batches.saturating_sub(1));
-        if action.micro_batch() != last {
-            return Err(ScheduleError::ReducesTooSoon {
-                stage,
-                action,
-                last,
-            });
-        }
-        if self.reduced.contains(&chunk) {
-            return Err(ScheduleError::Repeated { stage, action });
-        }
-        let units = (0..self.micro_batches).map(|mb| Unit::from(MicroBatchId(mb)).on(chunk));
-        let ends = |unit| [Action::Backward(unit), Action::BackwardWeight(unit)];
-        let open = units
-            .map(ends)
-            .find(|ends| !ends.iter().any(|end| self.has(*end)));
-        match open {
-            Some([needs, _]) => Err(ScheduleError::Order {
-                stage,
-                action,
-                needs,
-            }),
-            None => Ok(()),
-        }
-    }
-
     /// The receive that a compute lacks or, where a stage is alone, the compute
     /// of the chunk that it hands its result to itself from.
     fn no_input(
@@ -251,11 +222,6 @@ impl Done {
         self.backwards > 0
     }
 
-    /// Whether gradients were reduced.
-    pub(super) fn reduces(&self) -> bool {
-        !self.reduced.is_empty()
-    }
-
     /// At the end: refuses a micro-batch without a forward and, in training, one
     /// without a backward or with half of one, on any chunk; and a chunk whose
     /// gradients are not reduced where those of others are.
@@ -275,15 +241,9 @@ impl Done {
                 return Err(ScheduleError::Missing { stage, action });
             }
         }
-        let mut all = (0..chunks).map(ChunkId).filter(|_| reduces);
-        match all.find(|chunk| !self.reduced.contains(chunk)) {
-            None => Ok(()),
-            Some(chunk) => {
-                let last = MicroBatchId(self.micro_batches.saturating_sub(1));
-                let action = Action::ReduceGradients(Unit::from(last).on(chunk));
-                let stage = self.stage;
-                Err(ScheduleError::Missing { stage, action })
-            }
+        match reduces {
+            true => self.all_reduced(),
+            false => Ok(()),
         }
     }
 }

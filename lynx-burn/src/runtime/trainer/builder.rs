@@ -174,7 +174,8 @@ impl TrainerBuilder {
     }
 
     /// Gives the links between the replicas of a stage a bandwidth and a latency, as
-    /// [`collective_link`](Self::collective_link) does for its ranks. Default: none.
+    /// [`collective_link`](Self::collective_link) does for its ranks. Gradients of more than 16 MiB
+    /// are several sums, one after the other. Default: none.
     #[must_use]
     pub fn replica_link(mut self, speed: LinkSpeed) -> Self {
         self.replica_link = Some(speed);

@@ -7,6 +7,7 @@
 
 mod build;
 mod builder;
+mod devices;
 mod dispatch;
 mod error;
 mod held;
@@ -18,6 +19,7 @@ mod replicas;
 mod report;
 mod sample;
 mod save;
+mod schedules;
 mod update;
 
 use std::collections::{BTreeMap, HashMap};
