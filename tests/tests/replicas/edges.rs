@@ -52,6 +52,11 @@ fn no_replicas_and_too_few_devices_are_refused() {
             matches!(refused, Err(BuildError::NoReplicas)),
             "{refused:?}"
         );
+        for (replicas, ranks) in [(usize::MAX, 1), (1 << 40, 1 << 40), (1, usize::MAX)] {
+            let refused = make(builder(replicas, 2, ranks)).expect_err("too many");
+            let refused = refused.to_string();
+            assert!(refused.contains("at most 65536"), "{refused}");
+        }
         let devices = |count: usize| {
             let all = (0..count).map(|_| Device::flex());
             make(builder(3, 2, 2).devices(all.collect::<Vec<_>>()))

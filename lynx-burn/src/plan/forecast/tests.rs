@@ -136,12 +136,15 @@ fn replicas_sum_their_gradients_at_the_end_of_a_step() {
     for actions in &forecast.schedule.stages {
         assert!(actions.last().unwrap().is_reduction());
     }
-    let mut none = Setup::new(&profile, &cluster, 1, 3);
-    none.replicas = Some(Replicas {
-        count: 0,
-        link: None,
-    });
-    assert!(none.validate().unwrap_err().to_string().contains("got 0"));
+    let refused = |count, gb_s| {
+        let link = Some(Link { gb_s, ..link });
+        let mut setup = Setup::new(&profile, &cluster, 1, 3);
+        setup.replicas = Some(Replicas { count, link });
+        setup.validate().unwrap_err().to_string()
+    };
+    assert!(refused(0, 1.0).ends_with("got 0"));
+    assert!(refused(usize::MAX, 1.0).contains("replicas, got"));
+    assert!(refused(2, f64::NAN).contains("replicas.link.gb_s is NaN"));
 }
 
 #[test]

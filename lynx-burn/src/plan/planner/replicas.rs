@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::setup_error::StageSetupError;
 use crate::plan::cluster::Link;
 use crate::units::{Bytes, Nanos};
 
@@ -16,7 +17,20 @@ pub struct Replicas {
     pub link: Option<Link>,
 }
 
+/// No machine has as many devices.
+const MOST: usize = 1 << 20;
+
 impl Replicas {
+    /// Refuses numbers and links that could not be.
+    pub(super) fn validate(&self) -> Result<(), StageSetupError> {
+        let (count, most) = (self.count, MOST);
+        if !(1..=most).contains(&count) {
+            return Err(StageSetupError::Replicas { count, most });
+        }
+        let link = self.link.map(|link| link.validate("replicas.link"));
+        link.unwrap_or(Ok(())).map_err(StageSetupError::Cluster)
+    }
+
     /// How long gradients of so many bytes take to be summed.
     pub fn reduction_time(&self, gradients: Bytes) -> Nanos {
         let time = |link: Link| link.all_reduce_time(gradients, self.count);

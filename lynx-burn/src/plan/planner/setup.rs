@@ -86,8 +86,8 @@ impl Setup {
         if self.micro_batches == 0 {
             return Err(StageSetupError::NoMicroBatches);
         }
-        if let Some(Replicas { count: 0, .. }) = self.replicas {
-            return Err(StageSetupError::NoReplicas);
+        if let Some(replicas) = &self.replicas {
+            replicas.validate()?;
         }
         let given = self.extra_in_flight.len();
         if given != 0 && given != stages {

@@ -43,6 +43,14 @@ pub enum BuildError {
     /// Nobody to train.
     #[error("a trainer needs at least one replica, got 0")]
     NoReplicas,
+    /// More threads than there could be.
+    #[error("{workers} workers, one for each rank of each stage of each replica: at most {most}")]
+    TooManyWorkers {
+        /// Workers asked for, as far as they can be counted.
+        workers: usize,
+        /// The most that are accepted.
+        most: usize,
+    },
     /// Nobody to run a stage.
     #[error("a stage needs at least one rank, got 0")]
     NoRanks,
