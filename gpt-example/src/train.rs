@@ -125,6 +125,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
             bytes_per_token: corpus.bytes_per_token(),
             steps: args.training.steps,
             ranks: args.overlap.tp,
+            replicas: args.overlap.replicas,
         }),
         saved: None,
         watch,
