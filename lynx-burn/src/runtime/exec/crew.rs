@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use burn::prelude::Device;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::error::{Cause, StageFailure};
@@ -21,6 +22,7 @@ use crate::ids::{RankId, StageId};
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::mailbox::StopSignal;
 use crate::runtime::stage::Stage;
+use crate::runtime::streams::Fenced;
 
 /// How often the crew looks whether somebody is stuck.
 const WATCH: Duration = Duration::from_millis(20);
@@ -34,6 +36,7 @@ pub(crate) struct Crew<C: Chain> {
     /// Nothing once the crew has failed.
     workers: Option<Vec<Worker<C>>>,
     positions: Vec<Arc<Position>>,
+    devices: Vec<Device>,
     stall: Duration,
     stop: Option<Sender<std::convert::Infallible>>,
     stop_signal: StopSignal,
@@ -42,7 +45,7 @@ pub(crate) struct Crew<C: Chain> {
 /// What one stage's job came to.
 struct Reply<R> {
     stage: usize,
-    result: Result<R, StageFailure>,
+    result: Result<Fenced<R>, StageFailure>,
 }
 
 /// A run that failed, and the stages that have not replied.
@@ -69,6 +72,7 @@ impl<C: Chain> Crew<C> {
         (stall, single_threaded): (Duration, bool),
     ) -> std::io::Result<Self> {
         let mut workers = Vec::with_capacity(stages.len());
+        let devices = stages.iter().map(|stage| stage.device().clone()).collect();
         for (index, mut stage) in stages.into_iter().enumerate() {
             let (work, jobs) = unbounded::<Work<C>>();
             let alone = match single_threaded {
@@ -99,6 +103,7 @@ impl<C: Chain> Crew<C> {
             ranks,
             workers: Some(workers),
             positions,
+            devices,
             stall,
             stop: Some(stop),
             stop_signal,
@@ -142,9 +147,15 @@ impl<C: Chain> Crew<C> {
             let done = done.clone();
             let position = self.positions[index].clone();
             let (of_stage, rank) = self.who(index);
+            // What a job brings was made on this thread, and what it yields is used on it.
+            let job = Fenced::new(job, &self.devices[index]);
             let work: Work<C> = Box::new(move |stage| {
                 position.begin();
-                let result = catch_unwind(AssertUnwindSafe(|| job(stage)))
+                let job = AssertUnwindSafe(|| {
+                    let yielded = job.open()(stage)?;
+                    Ok(Fenced::new(yielded, stage.device()))
+                });
+                let result = catch_unwind(job)
                     .unwrap_or_else(|panic| Err(Cause::Panic(message(panic.as_ref()))));
                 let result = result.map_err(|cause| StageFailure {
                     stage: of_stage,
@@ -185,7 +196,7 @@ impl<C: Chain> Crew<C> {
                     missing.retain(|&stage| stage != reply.stage);
                     last_reply = Instant::now();
                     match reply.result {
-                        Ok(result) => results[reply.stage] = Some(result),
+                        Ok(result) => results[reply.stage] = Some(result.open()),
                         Err(failure) => {
                             // Neighbours must not wait for it.
                             self.stop = None;

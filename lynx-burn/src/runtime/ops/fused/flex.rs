@@ -10,7 +10,7 @@ use burn::tensor::{DType, Shape, TensorData};
 use lynx_kernels::gelu::Form;
 use lynx_kernels::{KernelError, attention, cross_entropy, dropout_add, gelu, layer_norm};
 
-use super::shapes::rows;
+use super::shapes::{one_a_row, rows};
 use super::{Drop, Kernels, Optional, fused_ops};
 
 fused_ops!(Flex);
@@ -54,15 +54,6 @@ fn fitting<T>(result: Result<T, KernelError>) -> T {
         Ok(value) => value,
         Err(error) => panic!("{error}"),
     }
-}
-
-/// The shape of `[..., width]` with one element instead of the last axis.
-fn one_a_row(shape: &Shape) -> Shape {
-    let mut dimensions = shape.to_vec();
-    if let Some(last) = dimensions.last_mut() {
-        *last = 1;
-    }
-    Shape::from(dimensions)
 }
 
 impl Kernels for Flex {

@@ -11,6 +11,16 @@ pub(super) fn rows<B: Backend>(tensor: &FloatTensor<B>) -> (usize, usize) {
     (shape.num_elements() / width.max(1), width)
 }
 
+/// The shape of `[..., width]` with one element instead of the last axis.
+#[cfg(any(feature = "flex", feature = "wgpu", feature = "cuda"))]
+pub(super) fn one_a_row(shape: &Shape) -> Shape {
+    let mut dimensions = shape.to_vec();
+    if let Some(last) = dimensions.last_mut() {
+        *last = 1;
+    }
+    Shape::from(dimensions)
+}
+
 /// A vector as the last axis of a tensor of so many dimensions.
 pub(super) fn as_last_axis<B: Backend>(
     vector: FloatTensor<B>,
