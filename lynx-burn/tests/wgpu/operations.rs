@@ -1,9 +1,8 @@
 //! Every fused operation on the device: outputs and all gradients, odd sizes, views, and what has no
 //! kernel.
 
-use burn::backend::Dispatch;
+use burn::backend::{Cube, Dispatch};
 use burn::prelude::*;
-use burn_cubecl::CubeBackend;
 use lynx_burn::kernels::gelu::Form;
 use lynx_burn::kernels::random::{KeepProbability, RowSlice};
 use lynx_burn::ops::{Drop, FusedOps, Kernels, Optional};
@@ -212,11 +211,11 @@ fn a_layer_norm_recomputed_from_its_statistics_has_the_bits_of_the_forward() {
     let Some(device) = wgpu() else { return };
     for (rows, width) in [(1, 1), (5, 33), (64, 768), (3, 1000)] {
         let read = |tensor: Tensor<2>| {
-            let primitive = tensor.try_into_primitive::<CubeBackend>();
+            let primitive = tensor.try_into_primitive::<Cube>();
             primitive.expect("a tensor of the device")
         };
         let row = |seed| {
-            let primitive = normal(seed, [width], &device).try_into_primitive::<CubeBackend>();
+            let primitive = normal(seed, [width], &device).try_into_primitive::<Cube>();
             primitive.expect("a tensor of the device")
         };
         let x = read(
@@ -225,13 +224,17 @@ fn a_layer_norm_recomputed_from_its_statistics_has_the_bits_of_the_forward() {
                 .add_scalar(7.0),
         );
         let (gamma, beta) = (row(2), row(3));
-        for beta in [None, Some(beta)] {
-            let forward = CubeBackend::layer_norm_forward;
-            let [y, mean, rstd] = forward(x.clone(), gamma.clone(), beta.clone(), 1e-5);
-            let recompute = CubeBackend::layer_norm_recompute;
-            let again = recompute(x.clone(), gamma.clone(), beta, mean, rstd);
+        for with_beta in [false, true] {
+            let beta = || match with_beta {
+                true => Optional::Present(beta.clone()),
+                false => Optional::Absent,
+            };
+            let forward = Cube::layer_norm_forward;
+            let (y, mean, rstd) = forward(x.clone(), gamma.clone(), beta(), 1e-5);
+            let recompute = Cube::layer_norm_recompute;
+            let again = recompute(x.clone(), gamma.clone(), beta(), mean, rstd);
             let [y, again] = [y, again]
-                .map(|primitive| Tensor::<2>::from_primitive::<CubeBackend>(primitive).into_data());
+                .map(|primitive| Tensor::<2>::from_primitive::<Cube>(primitive).into_data());
             assert_same_bits(&format!("[{rows}, {width}]"), &again, &y);
         }
     }

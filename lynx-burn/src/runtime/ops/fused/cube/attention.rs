@@ -40,17 +40,17 @@ pub(super) fn forward(
     qkv: &CubeTensor,
     heads: usize,
     drop: Option<Drop>,
-) -> Result<[CubeTensor; 2], CubeError> {
+) -> Result<(CubeTensor, CubeTensor), CubeError> {
     let home = Home::of(qkv);
     let whole = read(qkv);
     let [q, k, v] = [0, 1, 2].map(|index| part(&whole, 3, index, heads));
     let made = attention(&home.client, &q, &k, &v, options(drop))?;
     let shape = qkv.shape();
     let (batch, seq, width) = (shape[0], shape[1], shape[2] / 3);
-    Ok([
+    Ok((
         joined(&home, made.output, [batch, seq, width], qkv),
         home.statistics(made.log_sum_exp, Shape::from(vec![batch, heads, seq])),
-    ])
+    ))
 }
 
 /// The gradient of `qkv`.

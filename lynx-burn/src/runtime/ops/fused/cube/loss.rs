@@ -7,8 +7,7 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use lynx_kernels::cube::CubeError;
 use lynx_kernels::cube::cross_entropy::{cross_entropy, cross_entropy_backward};
 
-use super::super::shapes::one_a_row;
-use super::like;
+use super::super::shapes::{like, one_a_row};
 use super::tensors::{Home, read, read_flat};
 
 /// How many rows have a target. `[1]`, `f32`, which counts exactly up to 2^24
@@ -23,13 +22,13 @@ fn count(targets: &CubeTensor) -> CubeTensor {
 pub(super) fn forward(
     logits: &CubeTensor,
     targets: &CubeTensor,
-) -> Result<[CubeTensor; 2], CubeError> {
+) -> Result<(CubeTensor, CubeTensor), CubeError> {
     let home = Home::of(logits);
     let made = cross_entropy(&home.client, &read(logits), &read(targets))?;
     let losses = home.statistics(made.loss, targets.shape());
     let loss = CubeBackend::float_div(CubeBackend::float_sum(losses), count(targets));
     let lse = home.statistics(made.log_sum_exp, one_a_row(&logits.shape()));
-    Ok([like::<CubeBackend>(loss, logits), lse])
+    Ok((like::<CubeBackend>(loss, logits), lse))
 }
 
 /// The gradient of the logits, from that of the mean.

@@ -5,7 +5,6 @@
 //! cases these are is said in one place, [`or_composed`].
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, TensorMetadata};
 use burn_cubecl::CubeBackend;
 use lynx_kernels::cube::CubeError;
 use lynx_kernels::gelu::Form;
@@ -50,22 +49,14 @@ fn or_composed<T>(
     }
 }
 
-/// Statistics in the type that a composed default computes in: kernels keep them in `f32`.
-fn like<B: Backend>(statistics: FloatTensor<B>, input: &FloatTensor<B>) -> FloatTensor<B> {
-    if statistics.dtype() == input.dtype() {
-        statistics
-    } else {
-        B::float_cast(statistics, input.dtype().into())
-    }
-}
-
 impl Kernels for CubeBackend {
     fn layer_norm_forward(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
-        beta: Option<FloatTensor<Self>>,
+        beta: Optional<Self>,
         epsilon: f64,
-    ) -> [FloatTensor<Self>; 3] {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let beta = beta.option();
         let made = rows::layer_norm(&x, &gamma, beta.as_ref(), epsilon);
         or_composed("layer norm", made, || {
             super::layer_norm::forward::<Self>(x, gamma, beta, epsilon)
@@ -75,13 +66,13 @@ impl Kernels for CubeBackend {
     fn layer_norm_recompute(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
-        beta: Option<FloatTensor<Self>>,
+        beta: Optional<Self>,
         mean: FloatTensor<Self>,
         rstd: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
+        let beta = beta.option();
         let made = rows::layer_norm_recompute(&x, &gamma, beta.as_ref(), &mean, &rstd);
         or_composed("layer norm, recomputed", made, || {
-            let [mean, rstd] = [mean, rstd].map(|it| like::<Self>(it, &x));
             super::layer_norm::recompute::<Self>(x, gamma, beta, mean, rstd)
         })
     }
@@ -92,41 +83,44 @@ impl Kernels for CubeBackend {
         mean: FloatTensor<Self>,
         rstd: FloatTensor<Self>,
         gradient: FloatTensor<Self>,
-    ) -> [FloatTensor<Self>; 3] {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let made = rows::layer_norm_backward(&x, &gamma, &mean, &rstd, &gradient);
         or_composed("layer norm's gradient", made, || {
-            let [mean, rstd] = [mean, rstd].map(|it| like::<Self>(it, &x));
             super::layer_norm::backward::<Self>(x, gamma, mean, rstd, gradient)
         })
     }
 
     fn bias_gelu_forward(
         x: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
+        bias: Optional<Self>,
         form: Form,
     ) -> FloatTensor<Self> {
+        let bias = bias.option();
         let made = rows::bias_gelu(&x, bias.as_ref(), form);
         or_composed("GELU", made, || super::gelu::forward::<Self>(x, bias, form))
     }
 
     fn bias_gelu_backward(
         x: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
+        bias: Optional<Self>,
         form: Form,
         gradient: FloatTensor<Self>,
-    ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>) {
+    ) -> (FloatTensor<Self>, Optional<Self>) {
+        let bias = bias.option();
         let made = rows::bias_gelu_backward(&x, bias.as_ref(), form, &gradient);
-        or_composed("GELU's gradient", made, || {
+        let (dx, dbias) = or_composed("GELU's gradient", made, || {
             super::gelu::backward::<Self>(x, bias, form, gradient)
-        })
+        });
+        (dx, Optional::of(dbias))
     }
 
     fn dropout_add_forward(
         x: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
-        residual: Option<FloatTensor<Self>>,
+        bias: Optional<Self>,
+        residual: Optional<Self>,
         drop: Drop,
     ) -> FloatTensor<Self> {
+        let (bias, residual) = (bias.option(), residual.option());
         let made = rows::dropout_add(&x, bias.as_ref(), residual.as_ref(), drop);
         or_composed("dropout", made, || {
             super::dropout_add::forward::<Self>(x, bias, residual, drop)
@@ -137,18 +131,19 @@ impl Kernels for CubeBackend {
         gradient: FloatTensor<Self>,
         with_bias: bool,
         drop: Drop,
-    ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>) {
+    ) -> (FloatTensor<Self>, Optional<Self>) {
         let made = rows::dropout_add_backward(&gradient, with_bias, drop);
-        or_composed("dropout's gradient", made, || {
+        let (dx, dbias) = or_composed("dropout's gradient", made, || {
             super::dropout_add::backward::<Self>(gradient, with_bias, drop)
-        })
+        });
+        (dx, Optional::of(dbias))
     }
 
     fn attention_forward(
         qkv: FloatTensor<Self>,
         heads: usize,
         drop: Option<Drop>,
-    ) -> [FloatTensor<Self>; 2] {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         let made = attention::forward(&qkv, heads, drop);
         or_composed("attention", made, || {
             super::attention::forward::<Self>(qkv, heads, drop)
@@ -165,7 +160,6 @@ impl Kernels for CubeBackend {
     ) -> FloatTensor<Self> {
         let made = attention::backward(&qkv, heads, drop, &out, &lse, &gradient);
         or_composed("attention's gradient", made, || {
-            let lse = like::<Self>(lse, &qkv);
             super::attention::backward::<Self>(qkv, heads, drop, lse, gradient)
         })
     }
@@ -173,7 +167,7 @@ impl Kernels for CubeBackend {
     fn cross_entropy_forward(
         logits: FloatTensor<Self>,
         targets: IntTensor<Self>,
-    ) -> [FloatTensor<Self>; 2] {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         let made = loss::forward(&logits, &targets);
         or_composed("cross-entropy", made, || {
             super::cross_entropy::forward::<Self>(logits, targets)
@@ -188,7 +182,6 @@ impl Kernels for CubeBackend {
     ) -> FloatTensor<Self> {
         let made = loss::backward(&logits, &targets, &lse, &gradient);
         or_composed("cross-entropy's gradient", made, || {
-            let lse = like::<Self>(lse, &logits);
             super::cross_entropy::backward::<Self>(logits, targets, lse, gradient)
         })
     }

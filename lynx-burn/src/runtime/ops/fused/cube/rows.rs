@@ -14,7 +14,7 @@ pub(super) fn layer_norm(
     gamma: &CubeTensor,
     beta: Option<&CubeTensor>,
     epsilon: f64,
-) -> Result<[CubeTensor; 3], CubeError> {
+) -> Result<(CubeTensor, CubeTensor, CubeTensor), CubeError> {
     let home = Home::of(x);
     let made = norm::layer_norm(
         &home.client,
@@ -24,11 +24,11 @@ pub(super) fn layer_norm(
         epsilon as f32,
     )?;
     let statistics = one_a_row(&x.shape());
-    Ok([
+    Ok((
         home.made(made.output, x),
         home.statistics(made.mean, statistics.clone()),
         home.statistics(made.rstd, statistics),
-    ])
+    ))
 }
 
 pub(super) fn layer_norm_recompute(
@@ -57,7 +57,7 @@ pub(super) fn layer_norm_backward(
     mean: &CubeTensor,
     rstd: &CubeTensor,
     gradient: &CubeTensor,
-) -> Result<[CubeTensor; 3], CubeError> {
+) -> Result<(CubeTensor, CubeTensor, CubeTensor), CubeError> {
     let home = Home::of(x);
     let made = norm::layer_norm_backward(
         &home.client,
@@ -67,7 +67,8 @@ pub(super) fn layer_norm_backward(
         &read_flat(mean),
         &read_flat(rstd),
     )?;
-    Ok([made.input, made.gamma, made.beta].map(|made| home.made(made, x)))
+    let gradients = [made.input, made.gamma, made.beta];
+    Ok(gradients.map(|made| home.made(made, x)).into())
 }
 
 pub(super) fn bias_gelu(
