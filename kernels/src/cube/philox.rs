@@ -88,30 +88,25 @@ pub(super) fn place(mask: DropoutMask, elements: usize) -> Result<(Place, Part),
             expected: "a run of a row's elements",
         });
     }
-    // A row's number is not larger than an element's.
-    let [whole, first, length, _] =
-        [slice.whole, slice.first, slice.length, elements].map(u32::try_from);
-    let (Ok(whole), Ok(first), Ok(length)) = (whole, first, length) else {
+    let rows = elements.div_ceil(slice.length);
+    let (Ok(whole), Ok(_)) = (u32::try_from(slice.whole), u32::try_from(rows)) else {
         return Err(CubeError::TooLarge {
-            what: "row of a sliced dropout mask",
-            found: slice.whole,
+            what: "row, or number of rows, of a sliced dropout mask",
+            found: slice.whole.max(rows),
             limit: u32::MAX as usize,
         });
     };
-    let blocks = [whole, first, length].iter().all(|n| n.is_multiple_of(4));
-    let place = if blocks {
-        Place::SliceOfBlocks
-    } else {
-        Place::Slice
+    // Both lie inside of a row.
+    let part = Part {
+        whole,
+        first: slice.first as u32,
+        length: slice.length as u32,
     };
-    Ok((
-        place,
-        Part {
-            whole,
-            first,
-            length,
-        },
-    ))
+    let blocks = [part.whole, part.first, part.length];
+    Ok(match blocks.iter().all(|n| n.is_multiple_of(4)) {
+        true => (Place::SliceOfBlocks, part),
+        false => (Place::Slice, part),
+    })
 }
 
 #[cube]

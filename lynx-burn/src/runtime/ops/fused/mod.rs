@@ -11,7 +11,8 @@
 //! - [`FusedOps`] is what a model calls, and can be differentiated; one file an operation has its
 //!   gradient;
 //! - [`Kernels`] are forward and backward on a backend's own tensors. Each has a default composed of
-//!   the backend's operations; Flex runs the CPU kernels of `lynx-kernels` on `f32`.
+//!   the backend's operations; Flex runs the CPU kernels of `lynx-kernels` on `f32`, the CubeCL
+//!   backends its device kernels on `f32`, `f16` and `bf16`.
 
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::tensor::{FloatTensor, IntTensor};
