@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use burn::prelude::*;
-use lynx_burn::{SaveError, Saves, StepReport, TrainError, Trainer};
+use lynx_burn::{MicroBatch, SaveError, Saves, StepReport, TrainError, Trainer};
 
 use crate::budget::{self, Watch};
 use crate::cli::TrainArgs;
@@ -171,6 +171,7 @@ impl Run<'_> {
     /// end before. Either way the last step taken is saved.
     fn train(&mut self, folder: &mut RunFolder) -> Result<Option<f64>, RunError> {
         let (training, output) = (&self.args.training, &self.args.output);
+        self.rehearse()?;
         let mut validation = self.evaluate()?;
         let taken = self.trainer.steps();
         say(format_args!("step {taken:>5}  validation {validation:.4}"));
@@ -254,6 +255,15 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// If there is a plan: tries out what a step holds.
+    fn rehearse(&mut self) -> Result<(), RunError> {
+        let first = self.batches(self.trainer.steps()).into_iter().next();
+        if let (Some(watch), Some(batch)) = (&mut self.watch, first) {
+            say(watch.rehearse(&mut self.trainer, batch)?);
+        }
+        Ok(())
+    }
+
     fn saves_at(&self, step: u64) -> bool {
         let every = self.args.saving.save_every;
         every > 0 && step.is_multiple_of(every)
@@ -266,17 +276,22 @@ impl Run<'_> {
     }
 
     fn step(&mut self, step: u64, rate: f64) -> Result<StepReport, TrainError> {
+        let batches = self.batches(step);
+        self.trainer.step(rate, batches)
+    }
+
+    /// The micro-batches of a step.
+    fn batches(&self, step: u64) -> Vec<MicroBatch<Gpt>> {
         let training = &self.args.training;
         let (batch, seed) = (training.batch(), training.seed);
         let windows = self.corpus.train_windows(self.context, batch, seed, step);
-        let parts = micro_batches(
+        micro_batches(
             &self.corpus.train,
             &windows,
             self.context,
             self.args.pipeline.micro_batches,
             (&self.first, &self.last),
-        );
-        self.trainer.step(rate, parts)
+        )
     }
 
     /// The mean loss over the validation windows, in micro-batches of the training's size.

@@ -76,6 +76,19 @@ fn within_a_budget_recompute_is_hidden_memory_is_as_planned_and_losses_are_the_s
                 _ => assert!(sum("hidden_s") > 0.0, "{cut} {overlap}: {text}"),
             }
             check_retained(&plan, &records, overlap);
+            let rows = text
+                .lines()
+                .filter(|line| line.starts_with("activations, stage"));
+            let ratios: Vec<&str> = rows
+                .filter_map(|row| row.split_whitespace().last())
+                .collect();
+            assert_eq!(ratios.len(), plan.stages.len(), "{text}");
+            if overlap == "never" {
+                assert!(
+                    ratios.iter().all(|&ratio| ratio == "1.00"),
+                    "as rehearsed: {text}"
+                );
+            }
         }
     }
 }
@@ -92,18 +105,13 @@ fn check_retained(plan: &Plan, records: &[Value], overlap: &str) {
     let ranks = plan.setup.profile.tensor_parallel;
     let boundaries = plan.setup.profile.segments().map(|s| s.boundary.0);
     let boundary = boundaries.max().unwrap_or(0);
-    for (step, record) in records.iter().enumerate() {
+    for record in records {
         let retained = record["retained_peak_bytes"].as_array().expect("a list");
         assert_eq!(retained.len(), allowed.len() * ranks);
         for (worker, bytes) in retained.iter().enumerate() {
             let (bytes, stage) = (bytes.as_u64().expect("bytes"), worker / ranks);
-            // What is on its way between stages is nobody's in a plan, nor is what ranks hand over
-            // for the first time.
-            let on_its_way = match step == 0 || allowed.len() > 1 {
-                true => boundary,
-                false => 0,
-            };
-            let limit = allowed[stage] + on_its_way;
+            // What is on its way between stages and ranks is nobody's in a plan.
+            let limit = allowed[stage] + boundary;
             assert!(bytes <= limit, "{overlap} {worker}: {bytes} of {limit}");
         }
     }

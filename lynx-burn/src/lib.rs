@@ -53,8 +53,8 @@ pub use runtime::stage::{StageError, StageReport, StageTimes};
 pub use runtime::tape::GradientMismatch;
 #[cfg(feature = "runtime")]
 pub use runtime::trainer::{
-    BackwardReport, BuildError, MicroBatch, NonFinite, Overlap, ReplanError, Split, StepReport,
-    TrainError, Trainer, TrainerBuilder, UpdateReport,
+    BackwardReport, BuildError, MicroBatch, NonFinite, Overlap, Rehearsal, Rehearsed, ReplanError,
+    Split, StepReport, TrainError, Trainer, TrainerBuilder, UpdateReport,
 };
 #[cfg(feature = "runtime")]
 pub use runtime::{measure, memory, nn, ops};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lynx_burn::memory::{live_bytes, peak_bytes, reset_peak};
 use lynx_burn::plan::planner::Plan;
 use lynx_burn::plan::sim::timeline::Timeline;
-use lynx_burn::{Recorder, Trainer};
+use lynx_burn::{Recorder, Rehearsal, TrainError, Trainer};
 
 use super::burn_alone::BurnAlone;
 use super::contender::{IDLE, NONE, WAYS, Way};
@@ -21,6 +21,8 @@ struct Contender {
     way: Way,
     plan: Plan,
     trainer: Trainer<Gpt>,
+    /// What its steps will hold.
+    rehearsal: Rehearsal,
     recorder: Arc<Recorder>,
     samples: Vec<Sample>,
 }
@@ -39,11 +41,15 @@ impl Contender {
             return Ok(None);
         };
         let recorder = Arc::new(Recorder::new());
-        let trainer = way.trainer(ground, &plan, Some(recorder.clone()))?;
+        let mut trainer = way.trainer(ground, &plan, Some(recorder.clone()))?;
+        let batch = ground.batches.first().cloned();
+        let batch = batch.ok_or(TrainError::NoWeight { micro_batches: 0 })?;
+        let rehearsal = trainer.rehearse(batch, ground.batches.len())?;
         Ok(Some(Self {
             way,
             plan,
             trainer,
+            rehearsal,
             recorder,
             samples: Vec::new(),
         }))
@@ -210,6 +216,8 @@ fn rows(
         row.peak_retained_bytes = one.samples.iter().map(|s| s.retained).max();
         let planned = one.plan.activations()?;
         row.planned_retained_bytes = Some(planned.iter().map(|bytes| bytes.0).sum::<u64>() * ranks);
+        row.rehearsed_retained_bytes = Some(one.rehearsal.retained_peak().0);
+        row.rehearsed_allocator_bytes = one.rehearsal.allocated_peak().map(|bytes| bytes.0);
         row.predicted_exposed_ms = Some(step.exposed.seconds() * 1e3 * ranks as f64);
         row.predicted_step_ms = Some(step.time.seconds() * 1e3);
         row.predicted_over_measured = Some(step.time.seconds() * 1e3 / row.step_ms_median);

@@ -95,7 +95,7 @@ impl Results {
             let name = setting.split(':').next().unwrap_or_default();
             text += &format!("\n## {setting}\n\n");
             text += "| strategy | step, ms | x none | x best not overlapped | tokens/s | retained, MiB \
-                     (planned) | allocator, MiB | hidden | exposed, ms (planned) | predicted/measured |\n";
+                     (rehearsed, planned) | allocator, MiB (rehearsed) | hidden | exposed, ms (planned) | predicted/measured |\n";
             text += "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
             for row in self.rows.iter().filter(|row| row.setting == name) {
                 line(&mut text, row);
@@ -128,7 +128,7 @@ fn line(text: &mut String, row: &Row) {
     let planned = row.predicted_exposed_ms;
     let _ = writeln!(
         text,
-        "| {} | {:.1} ({:.1}-{:.1}) | {:.3} | {} | {:.0} | {} ({}) | {} | {} | {:.1} ({}) | {} |",
+        "| {} | {:.1} ({:.1}-{:.1}) | {:.3} | {} | {:.0} | {} ({}, {}) | {} ({}) | {} | {:.1} ({}) | {} |",
         row.strategy,
         row.step_ms_median,
         row.step_ms_spread[0],
@@ -137,8 +137,10 @@ fn line(text: &mut String, row: &Row) {
         number(row.relative_to_best_not_overlapped),
         row.tokens_per_s,
         mib(row.peak_retained_bytes),
+        mib(row.rehearsed_retained_bytes),
         mib(row.planned_retained_bytes),
         mib(Some(row.allocator_peak_bytes)),
+        mib(row.rehearsed_allocator_bytes),
         percent(row.hidden_fraction),
         row.exposed_ms,
         planned.map_or("-".to_owned(), |ms| format!("{ms:.1}")),

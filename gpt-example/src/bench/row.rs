@@ -29,10 +29,14 @@ pub struct Row {
     pub tokens_per_s: f64,
     /// The most bytes of boundaries and tapes, all threads together.
     pub peak_retained_bytes: Option<u64>,
-    /// The same as planned.
+    /// The most that the plan allows for.
     pub planned_retained_bytes: Option<u64>,
+    /// What was rehearsed before the first step.
+    pub rehearsed_retained_bytes: Option<u64>,
     /// What the process allocated at most during a step.
     pub allocator_peak_bytes: u64,
+    /// The same as rehearsed, all threads' peaks together.
+    pub rehearsed_allocator_bytes: Option<u64>,
     /// Of all recompute; nothing where there was none.
     pub hidden_fraction: Option<f64>,
     /// Exposed recompute of all threads, in milliseconds: the median.
@@ -93,6 +97,8 @@ impl Row {
             tokens_per_s: ground.tokens() as f64 / middle,
             peak_retained_bytes: None,
             planned_retained_bytes: None,
+            rehearsed_retained_bytes: None,
+            rehearsed_allocator_bytes: None,
             allocator_peak_bytes: samples.iter().map(|s| s.allocated).max().unwrap_or(0),
             hidden_fraction: (hidden + exposed > 0.0).then(|| hidden / (hidden + exposed)),
             exposed_ms: median(samples.iter().map(|s| s.exposed)) * 1e3,

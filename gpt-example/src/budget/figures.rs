@@ -1,8 +1,8 @@
 //! What a plan predicts of a step, and what steps were measured to take.
 
-use lynx_burn::BackwardReport;
-use lynx_burn::plan::planner::{Plan, PlanError};
+use lynx_burn::plan::planner::Plan;
 use lynx_burn::units::{Bytes, Nanos};
+use lynx_burn::{BackwardReport, Rehearsal};
 
 /// A step: predicted, measured, or the median of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,14 +18,14 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// What a plan predicts.
-    pub(super) fn predicted(plan: &Plan) -> Result<Self, PlanError> {
-        Ok(Self {
+    /// What a plan predicts: times as planned, and bytes as rehearsed.
+    pub(super) fn predicted(plan: &Plan, rehearsal: &Rehearsal) -> Self {
+        Self {
             time: plan.step.time,
             exposed: plan.step.exposed,
             hidden: plan.step.hidden,
-            activations: plan.activations()?,
-        })
+            activations: rehearsal.retained(),
+        }
     }
 
     /// What a step took. Of several ranks, times are their means, and bytes those of the one that

@@ -148,8 +148,8 @@ impl Circumstances {
             all.push("tapes cannot be seen on this device, and their bytes are guesses".to_owned());
         } else if outcome.activations().any(less) {
             all.push(
-                "the plan counts what a stage may hold at once, all windows filled and tapes of \
-                 every layer as large as the largest; the stage never held all of it"
+                "a rehearsal fills every window; where a wait was too short for what was planned in \
+                 it, less was there at one time"
                     .to_owned(),
             );
         }

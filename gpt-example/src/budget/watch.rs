@@ -2,7 +2,7 @@
 
 use lynx_burn::measure::Measured;
 use lynx_burn::plan::planner::{Plan, PlanError, Setup, Strategy};
-use lynx_burn::{BackwardReport, Overlap, Trainer};
+use lynx_burn::{BackwardReport, MicroBatch, Overlap, Rehearsal, Trainer};
 
 use super::drift::Drift;
 use super::figures::Figures;
@@ -29,6 +29,8 @@ pub(crate) struct Watch {
     measured: Measured,
     /// The plan in force.
     plan: Plan,
+    /// What its steps hold, tried out with this micro-batch.
+    rehearsed: Option<(MicroBatch<Gpt>, Rehearsal)>,
     drift: Drift,
     /// The next steps that are not counted.
     skip: usize,
@@ -52,6 +54,7 @@ impl Watch {
             overlap,
             measured,
             plan,
+            rehearsed: None,
             drift: Drift::new(args.budget.replan_above, args.budget.replan_every),
             skip: WARM_UP,
             steps: Vec::new(),
@@ -61,6 +64,28 @@ impl Watch {
     /// The plan in force.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Tries out with a micro-batch what a step will hold, and says it beside what the plan allows.
+    ///
+    /// # Errors
+    ///
+    /// If a stage fails.
+    pub(crate) fn rehearse(
+        &mut self,
+        trainer: &mut Trainer<Gpt>,
+        batch: MicroBatch<Gpt>,
+    ) -> Result<String, RunError> {
+        let micro_batches = self.plan.forecast().map_err(PlanningError::from)?;
+        let micro_batches = micro_batches.schedule.micro_batches;
+        let rehearsal = trainer.rehearse(batch.clone(), micro_batches)?;
+        let allowed = self.plan.activations().map_err(PlanningError::from)?;
+        let stages = rehearsal.retained().into_iter().zip(allowed);
+        let stages: Vec<String> = stages
+            .map(|(retained, allowed)| format!("{retained} (the plan allows for {allowed})"))
+            .collect();
+        self.rehearsed = Some((batch, rehearsal));
+        Ok(format!("rehearsed activations: {}", stages.join(", ")))
     }
 
     /// What comes next is not counted.
@@ -115,6 +140,9 @@ impl Watch {
         self.skip = WARM_UP;
         self.steps.clear();
         (self.measured, self.plan) = (measured, plan);
+        if let Some((batch, _)) = self.rehearsed.take() {
+            self.rehearse(trainer, batch)?;
+        }
         let after = duration(self.plan.step.time);
         Ok(format!(
             "{why}; planned again: {after}, segments with another choice: {changed}"
@@ -138,11 +166,12 @@ impl Watch {
     ///
     /// If the plan contradicts itself.
     pub(crate) fn outcome(&self) -> Result<Option<String>, PlanningError> {
-        if self.steps.is_empty() {
+        let Some((_, rehearsal)) = self.rehearsed.as_ref().filter(|_| !self.steps.is_empty())
+        else {
             return Ok(None);
-        }
+        };
         let outcome = Outcome {
-            predicted: Figures::predicted(&self.plan)?,
+            predicted: Figures::predicted(&self.plan, rehearsal),
             measured: Figures::of(&self.steps),
             steps: self.steps.len(),
         };

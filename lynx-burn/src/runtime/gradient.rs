@@ -9,6 +9,7 @@ use std::fmt;
 use burn::backend::autodiff::ops::NodeGuard;
 use burn::prelude::*;
 
+use super::boundary::{Boundary, TensorMap};
 use super::ops;
 
 /// A gradient of any rank, outside autodiff.
@@ -147,6 +148,22 @@ impl Gradient {
     pub(crate) fn seed(self, token: Tensor<1>, place: NodeGuard) -> Tensor<1> {
         self.0.seed(token, place)
     }
+}
+
+/// A gradient of ones for every float tensor of a boundary that has one.
+pub(crate) fn ones<B: Boundary>(boundary: &B) -> Vec<Option<Gradient>> {
+    struct Ones(Vec<Option<Gradient>>);
+
+    impl TensorMap for Ones {
+        fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+            self.0.push(Some(Gradient::new(tensor.ones_like())));
+            tensor
+        }
+    }
+
+    let mut ones = Ones(Vec::new());
+    let _ = boundary.clone().map_tensors(&mut ones);
+    ones.0
 }
 
 /// A sum that devices are at.

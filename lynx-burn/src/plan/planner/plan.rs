@@ -313,3 +313,7 @@ pub(super) fn elapsed(began: Instant) -> Nanos {
 #[cfg(test)]
 #[path = "plan_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "hostile_tests.rs"]
+mod hostile_tests;

@@ -16,6 +16,8 @@
 //! - [`slow_group`] decorates any group with the time of a slower one;
 //! - `device_group` leaves the sum to the devices, where they can do it by themselves.
 //!
+//! [`patient`] are ends without neighbours, for a worker that runs alone.
+//!
 //! Nothing here computes, and nothing here knows what a message means.
 
 pub(crate) mod collective;
@@ -25,6 +27,7 @@ pub(crate) mod emulated;
 pub(crate) mod group;
 pub(crate) mod link;
 pub(crate) mod mailbox;
+pub(crate) mod patient;
 pub(crate) mod ports;
 pub(crate) mod slow_group;
 pub(crate) mod speed;

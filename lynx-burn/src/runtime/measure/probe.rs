@@ -1,11 +1,9 @@
 //! One segment, ready to run as often as it takes.
 
-use burn::prelude::*;
-
 use super::MeasureError;
 use super::subject::{MICRO_BATCH, Subject};
 use crate::runtime::accumulator::Accumulator;
-use crate::runtime::boundary::{Boundary, Signature, TensorMap};
+use crate::runtime::boundary::Signature;
 use crate::runtime::chain::Chain;
 use crate::runtime::exec::error::Cause;
 use crate::runtime::exec::position::Pass;
@@ -105,20 +103,4 @@ impl<C: Chain> Probe<C> {
         self.accumulator.settle();
         Ok(pulled.input)
     }
-}
-
-/// A gradient of ones for every float tensor that has one.
-pub(super) fn ones<B: Boundary>(output: &PieceOutput<B>) -> Gradients {
-    struct Ones(Gradients);
-
-    impl TensorMap for Ones {
-        fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-            self.0.push(Some(Gradient::new(tensor.ones_like())));
-            tensor
-        }
-    }
-
-    let mut ones = Ones(Vec::new());
-    let _ = output.clone().map_tensors(&mut ones);
-    ones.0
 }

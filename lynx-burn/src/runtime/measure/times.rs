@@ -5,13 +5,14 @@
 
 use std::time::Instant;
 
-use super::probe::{Probe, Times, ones};
+use super::probe::{Probe, Times};
 use super::subject::Subject;
 use super::{MeasureError, MeasureOptions, sums};
 use crate::runtime::boundary::Signature;
 use crate::runtime::chain::Chain;
 use crate::runtime::exec::error::Cause;
 use crate::runtime::exec::position::Pass;
+use crate::runtime::gradient::ones;
 use crate::runtime::stage::StageError;
 use crate::units::Nanos;
 

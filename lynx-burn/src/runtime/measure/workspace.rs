@@ -6,10 +6,11 @@
 //! least of a few tries stands.
 
 use super::MeasureError;
-use super::probe::{Probe, ones};
+use super::probe::Probe;
 use super::subject::Subject;
 use crate::runtime::chain::Chain;
 use crate::runtime::exec::position::Pass;
+use crate::runtime::gradient::ones;
 use crate::runtime::memory::{self, Meter};
 use crate::units::Bytes;
 

@@ -189,7 +189,8 @@ pub(crate) fn cut<C: Chain>(module: C, rank: RankId, ranks: usize) -> C {
     })
 }
 
-/// A rank's slice of a whole parameter.
+/// A rank's slice of a whole parameter, in memory of its own: a view would keep the whole there, and
+/// what multiplies with a view may copy it every time.
 fn slice<const D: usize>(
     whole: Tensor<D>,
     sharding: Sharding,
@@ -200,7 +201,9 @@ fn slice<const D: usize>(
         Sharding::Split { dim, blocks, .. } => {
             let slices = pieces::of_rank(whole.dims()[dim], blocks, share);
             let slices = slices.map(|range| whole.clone().slice_dim(dim, range));
-            Tensor::cat(slices.collect(), dim)
+            let slice = Tensor::cat(slices.collect(), dim);
+            let place = (&slice.device(), slice.dtype());
+            Tensor::from_data(slice.into_data(), place)
         }
     }
 }

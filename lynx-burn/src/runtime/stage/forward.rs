@@ -34,7 +34,7 @@ impl<C: Chain> Stage<C> {
             let PieceOutput::Next(current) = output else {
                 break;
             };
-            let before = self.meter.read();
+            let before = self.reading();
             let held_input = current.clone();
             let last = match &run {
                 PieceRun::Retain(piece) => *piece,
@@ -47,11 +47,11 @@ impl<C: Chain> Stage<C> {
                 }
             };
             output = produced;
-            let after = self.meter.read();
+            let after = self.reading();
             // What the run allocated and kept is its own; what goes with its input, if nobody
             // kept that, belonged to whoever made the input.
             drop(held_input);
-            let dropped = self.meter.read();
+            let dropped = self.reading();
             let kept = match (before, after, dropped) {
                 (Some(before), Some(after), Some(dropped)) => {
                     flight.release_from_last(dropped - after);
@@ -77,7 +77,7 @@ impl<C: Chain> Stage<C> {
                 output = PieceOutput::Next(sum);
             }
         }
-        if let (PieceOutput::Next(boundary), Some(_)) = (&output, self.meter.read()) {
+        if let (PieceOutput::Next(boundary), Some(_)) = (&output, self.reading()) {
             // The boundary is the next stage's from here on.
             let sent = -self.bytes_of(boundary);
             self.ledger.book(micro_batch, sent);
@@ -118,14 +118,20 @@ impl<C: Chain> Stage<C> {
             pass,
             window,
         };
+        let entered = self.reading();
         let sums = ranks.sum(self, sum, taken.0)?;
         self.join_streams();
         let smallest = self.meter.smallest();
         let sizes = sums.iter().map(|sum| sum.bytes());
         let made: u64 = sizes.filter(|&size| size >= smallest).sum();
-        let before = self.meter.read();
+        if let (Some(entered), Some(left)) = (entered, self.reading()) {
+            // What the ranks leave with each other, and recompute beside the sum, which is booked
+            // where it is done.
+            self.elsewhere += left - entered - made as i64;
+        }
+        let before = self.reading();
         let summed = part.map_tensors(&mut PutSums(sums.into_iter()));
-        let grown = match (before, self.meter.read()) {
+        let grown = match (before, self.reading()) {
             (Some(before), Some(after)) => after - before + made as i64,
             _ => 0,
         };

@@ -67,6 +67,8 @@ pub(crate) struct Stage<C: Chain> {
     flights: BTreeMap<MicroBatchId, Flight<C>>,
     ledger: Ledger,
     meter: Meter,
+    /// Of what the meter reads since the stage was made, what is not the micro-batches'.
+    elsewhere: i64,
     seed: u64,
     step: u64,
     recomputed: Vec<u64>,
@@ -118,6 +120,7 @@ impl<C: Chain> Stage<C> {
             share: parts.share,
             sums,
             meter: Meter::None,
+            elsewhere: 0,
             device: parts.device,
             accumulator: Accumulator::new(
                 pieces
@@ -262,6 +265,11 @@ impl<C: Chain> Stage<C> {
         let look = |segment, output: &_| heard.listen(self, segment, output);
         let recorded = piece.tracked(&self.device, input, target, track_input, context, look);
         heard.or(recorded)
+    }
+
+    /// What the meter reads of micro-batches, next to another reading.
+    fn reading(&self) -> Option<i64> {
+        self.meter.read().map(|bytes| bytes - self.elsewhere)
     }
 
     /// Bytes of boundaries and tapes kept now.

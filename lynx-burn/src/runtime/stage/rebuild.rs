@@ -54,7 +54,7 @@ impl<C: Chain> Stage<C> {
         ranks: &mut dyn Ranks<C>,
     ) -> Result<Rebuilt<C>, StageError> {
         let mut begin = Instant::now();
-        let before = self.meter.read();
+        let before = self.reading();
         let Skipped {
             group,
             input,
@@ -106,7 +106,7 @@ impl<C: Chain> Stage<C> {
                 None
             }
         };
-        let taken = match (before, self.meter.read()) {
+        let taken = match (before, self.reading()) {
             (Some(before), Some(after)) => after - before,
             _ => 0,
         };

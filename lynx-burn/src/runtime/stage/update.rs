@@ -1,7 +1,8 @@
 //! From sums of gradients to new parameters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use burn::module::ParamId;
 use burn::optim::GradientsParams;
 use burn::prelude::*;
 
@@ -72,6 +73,17 @@ impl<C: Chain> Stage<C> {
         // One read for all: on a device each would wait for the queue.
         let sums = Tensor::cat(sums, 0).into_data();
         paths.into_iter().zip(sums.iter::<f64>()).collect()
+    }
+
+    /// Takes all summed gradients away, to be put back.
+    pub(crate) fn set_gradients_aside(&mut self) -> HashMap<ParamId, Gradient> {
+        self.accumulator.take()
+    }
+
+    /// Puts these in the place of all others.
+    pub(crate) fn put_gradients_back(&mut self, gradients: HashMap<ParamId, Gradient>) {
+        self.discard();
+        *self.accumulator.total_mut() = gradients;
     }
 
     /// Forgets the summed gradients.

@@ -11,8 +11,10 @@ mod error;
 mod held;
 mod overlap;
 mod ranks;
+mod rehearsal;
 mod replan;
 mod report;
+mod sample;
 mod save;
 mod update;
 
@@ -25,6 +27,7 @@ use burn::prelude::*;
 pub use builder::{NonFinite, Split, TrainerBuilder};
 pub use error::{BuildError, ReplanError, TrainError};
 pub use overlap::Overlap;
+pub use rehearsal::{Rehearsal, Rehearsed};
 pub use report::{BackwardReport, StepReport, UpdateReport};
 
 use self::dispatch::{from_outside, losses, weigh};
