@@ -49,6 +49,12 @@ impl<T> Fenced<T> {
         }
     }
 
+    /// What the thread that will open it has made.
+    pub(crate) fn by_oneself(value: T) -> Self {
+        let fence = Fence::default();
+        Self { value, fence }
+    }
+
     /// The same for the current thread.
     pub(crate) fn open(self) -> T {
         self.fence.pass();
