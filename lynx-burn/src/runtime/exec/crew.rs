@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use burn::prelude::Device;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::error::{Cause, StageFailure};
@@ -21,6 +22,7 @@ use super::position::{Activity, Place, Position};
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::mailbox::StopSignal;
 use crate::runtime::stage::Stage;
+use crate::runtime::streams::Fenced;
 
 /// How often the crew looks whether somebody is stuck.
 const WATCH: Duration = Duration::from_millis(20);
@@ -33,6 +35,7 @@ pub(crate) struct Crew<C: Chain> {
     /// Nothing once the crew has failed.
     workers: Option<Vec<Worker<C>>>,
     positions: Vec<Arc<Position>>,
+    devices: Vec<Device>,
     stall: Duration,
     stop: Option<Sender<std::convert::Infallible>>,
     stop_signal: StopSignal,
@@ -41,7 +44,7 @@ pub(crate) struct Crew<C: Chain> {
 /// What one stage's job came to.
 struct Reply<R> {
     stage: usize,
-    result: Result<R, StageFailure>,
+    result: Result<Fenced<R>, StageFailure>,
 }
 
 /// A run that failed, and the stages that have not replied.
@@ -68,6 +71,7 @@ impl<C: Chain> Crew<C> {
         (stall, single_threaded): (Duration, bool),
     ) -> std::io::Result<Self> {
         let mut workers = Vec::with_capacity(stages.len());
+        let devices = stages.iter().map(|stage| stage.device().clone()).collect();
         for (index, mut stage) in stages.into_iter().enumerate() {
             let (work, jobs) = unbounded::<Work<C>>();
             let alone = match single_threaded {
@@ -95,6 +99,7 @@ impl<C: Chain> Crew<C> {
             grid,
             workers: Some(workers),
             positions,
+            devices,
             stall,
             stop: Some(stop),
             stop_signal,
@@ -145,9 +150,15 @@ impl<C: Chain> Crew<C> {
             let done = done.clone();
             let position = self.positions[index].clone();
             let grid = self.grid;
+            // What a job brings was made on this thread, and what it yields is used on it.
+            let job = Fenced::new(job, &self.devices[index]);
             let work: Work<C> = Box::new(move |stage| {
                 position.begin();
-                let result = catch_unwind(AssertUnwindSafe(|| job(stage)))
+                let job = AssertUnwindSafe(|| {
+                    let yielded = job.open()(stage)?;
+                    Ok(Fenced::new(yielded, stage.device()))
+                });
+                let result = catch_unwind(job)
                     .unwrap_or_else(|panic| Err(Cause::Panic(message(panic.as_ref()))));
                 let result =
                     result.map_err(|cause| Self::failure(grid, index, position.place(), cause));
@@ -184,7 +195,7 @@ impl<C: Chain> Crew<C> {
                     missing.retain(|&stage| stage != reply.stage);
                     last_reply = Instant::now();
                     match reply.result {
-                        Ok(result) => results[reply.stage] = Some(result),
+                        Ok(result) => results[reply.stage] = Some(result.open()),
                         Err(failure) => {
                             // Neighbours must not wait for it.
                             self.stop = None;

@@ -24,6 +24,7 @@ use crate::runtime::comm::ports::Ports;
 use crate::runtime::gradient::Gradient;
 use crate::runtime::parcel::Parcel;
 use crate::runtime::stage::{Alone, PieceOutput, Ranks, Stage, StageReport, Upcoming};
+use crate::runtime::streams::Fenced;
 
 /// Gradients of a boundary's float tensors.
 pub(crate) type Cotangents = Vec<Option<Gradient>>;
@@ -38,7 +39,7 @@ pub(crate) struct Job<C: Chain> {
     pub(crate) first: usize,
     /// How many of the last backwards are the cool-down.
     pub(crate) cool_down: usize,
-    pub(crate) ports: Ports<Parcel<C::Boundary>, Cotangents>,
+    pub(crate) ports: Ports<Fenced<Parcel<C::Boundary>>, Fenced<Cotangents>>,
     /// Whom the worker sums with.
     pub(crate) groups: Groups,
     /// For the first stage.
@@ -207,18 +208,19 @@ impl<C: Chain> Job<C> {
             Action::RecvForward(_) => {
                 let inlet = self.ports.receive_forward.as_deref_mut();
                 let (boundary, waited) = waiting.receive(inlet, id)?;
-                desk.inputs.insert(id, boundary);
+                desk.inputs.insert(id, boundary.open());
                 waited
             }
             Action::RecvBackward(_) => {
                 let inlet = self.ports.receive_backward.as_deref_mut();
                 let (gradients, waited) = waiting.receive(inlet, id)?;
-                desk.cotangents.insert(id, gradients);
+                desk.cotangents.insert(id, gradients.open());
                 waited
             }
             Action::SendForward(_) => {
                 let boundary = desk.outputs.remove(&id).ok_or(Cause::Missing(action))?;
                 let bytes = boundary.bytes();
+                let boundary = Fenced::new(boundary, waiting.stage.device());
                 let outlet = self.ports.send_forward.as_deref_mut();
                 let (way, waited) = waiting.send(outlet, (id, bytes), boundary)?;
                 teller.message(action, bytes, &way);
@@ -227,6 +229,7 @@ impl<C: Chain> Job<C> {
             Action::SendBackward(_) => {
                 let gradients = desk.cotangents.remove(&id).ok_or(Cause::Missing(action))?;
                 let bytes = gradients.iter().flatten().map(Gradient::bytes).sum();
+                let gradients = Fenced::new(gradients, waiting.stage.device());
                 let outlet = self.ports.send_backward.as_deref_mut();
                 let (way, waited) = waiting.send(outlet, (id, bytes), gradients)?;
                 teller.message(action, bytes, &way);

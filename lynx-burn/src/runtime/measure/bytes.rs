@@ -142,6 +142,7 @@ impl<C: Chain> Bench<'_, C> {
             optimizer: SgdConfig::new().init(),
             seed: 0,
             ahead: Ahead::Never,
+            streams: false,
             position: self.subject.position.clone(),
         });
         stage.begin(0, 0);

@@ -41,6 +41,7 @@ use super::chain::{Chain, Context, Mode};
 use super::exec::position::{Pass, Position};
 use super::memory::{Meter, ledger::Ledger};
 use super::parcel::Parcel;
+use super::streams::SideStream;
 use super::tape::Tape;
 use crate::ids::{MicroBatchId, RankId, ReplicaId, SegmentId, StageId};
 use crate::plan::layout::ChainLayout;
@@ -85,6 +86,8 @@ pub(crate) struct Stage<C: Chain> {
     /// The most bytes that a forward added to the ledger, for a moment or to stay, in the run before
     /// and in this one. (A thread's very first forward also fills caches.)
     forward_growth: (i64, i64),
+    /// What is recomputed ahead is queued here.
+    side: Option<SideStream>,
     position: Arc<Position>,
 }
 
@@ -104,12 +107,15 @@ pub(crate) struct StageParts<'a, C> {
     pub(crate) optimizer: ModuleOptimizer,
     pub(crate) seed: u64,
     pub(crate) ahead: Ahead,
+    /// Whether what is recomputed ahead has a stream of its own.
+    pub(crate) streams: bool,
     pub(crate) position: Arc<Position>,
 }
 
 impl<C: Chain> Stage<C> {
     pub(crate) fn new(parts: StageParts<'_, C>) -> Self {
         let sums = Sums::of(parts.layout);
+        let device = parts.device.clone();
         let first_trainable = parts.first_trainable;
         let (ranges, runs) = piece::deal(&parts.policy, parts.layout, &sums, first_trainable);
         let pieces: Vec<Piece<C>> = ranges
@@ -144,6 +150,7 @@ impl<C: Chain> Stage<C> {
             ahead: parts.ahead,
             sizes: Sizes::new(),
             forward_growth: (0, 0),
+            side: parts.streams.then(|| SideStream::of(&device)).flatten(),
             position: parts.position,
             module: parts.module,
         }
@@ -172,6 +179,19 @@ impl<C: Chain> Stage<C> {
 
     pub(crate) fn module(&self) -> &C {
         &self.module
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Lets the stage's own stream wait for what was recomputed ahead on the other. Before this, only
+    /// transfers may be queued: what autodiff finds in nobody else's hands it changes in place, even
+    /// what a recompute that is still queued has yet to read.
+    pub(super) fn join_streams(&mut self) {
+        if let Some(side) = &mut self.side {
+            side.join();
+        }
     }
 
     /// Prepares for a step: begins a new peak and counts from zero.

@@ -167,6 +167,7 @@ impl TrainerBuilder {
                 optimizer: optimizer.clone(),
                 seed: self.seed,
                 ahead: ahead[stage].clone(),
+                streams: self.streams,
                 position: positions[worker].clone(),
             })
         });

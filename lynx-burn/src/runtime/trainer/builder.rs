@@ -55,6 +55,7 @@ pub struct TrainerBuilder {
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) link: Option<LinkSpeed>,
     pub(super) overlap: Overlap,
+    pub(super) streams: bool,
     pub(super) ahead: Option<Vec<Vec<Advance>>>,
     /// One for all stages, or one for each.
     pub(super) memory_budgets: Vec<Bytes>,
@@ -81,6 +82,7 @@ impl Default for TrainerBuilder {
             observer: None,
             link: None,
             overlap: Overlap::default(),
+            streams: false,
             ahead: None,
             memory_budgets: Vec::new(),
         }
@@ -210,6 +212,20 @@ impl TrainerBuilder {
     #[must_use]
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.overlap = overlap;
+        self
+    }
+
+    /// On a device with streams (CubeCL: wgpu, CUDA), what is recomputed before its backward is queued
+    /// on a stream beside the stage's own, on which transfers go on. The results are the same, bit for
+    /// bit. Default: no.
+    ///
+    /// A sum over CUDA devices, which runs on the devices and not in the stage's thread, can then pass
+    /// at the same time as the recompute. It costs four operations on one element each time, and the
+    /// second stream has a memory pool of its own, so a device may reserve more than it uses. wgpu has
+    /// one queue for all streams and gains nothing.
+    #[must_use]
+    pub fn streams(mut self, streams: bool) -> Self {
+        self.streams = streams;
         self
     }
 

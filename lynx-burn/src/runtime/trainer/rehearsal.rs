@@ -29,6 +29,7 @@ use crate::runtime::exec::run::{Cotangents, Job};
 use crate::runtime::memory::{is_tracking, live_bytes, peak_bytes, reset_peak};
 use crate::runtime::parcel::Parcel;
 use crate::runtime::stage::Stage;
+use crate::runtime::streams::Fenced;
 use crate::units::Bytes;
 
 /// What a step will hold.
@@ -214,7 +215,7 @@ impl<C: Chain> Part<C> {
     }
 
     /// Ends of links on both sides: the schedule uses those that the stage has.
-    fn ports(&self) -> Ports<Parcel<C::Boundary>, Cotangents> {
+    fn ports(&self) -> Ports<Fenced<Parcel<C::Boundary>>, Fenced<Cotangents>> {
         let boundaries = self.received(|action| matches!(action, Action::RecvForward(_)));
         let cotangents = self.received(|action| matches!(action, Action::RecvBackward(_)));
         // What the neighbour has sent and keeps, until it gets the gradient.
@@ -223,18 +224,18 @@ impl<C: Chain> Part<C> {
         let copy = move || {
             let copy = input.copy();
             locked(&keeping).push_back(input.kept_of(&copy));
-            copy
+            Fenced::by_oneself(copy)
         };
         let output = self.output.clone();
-        let sent = move |message: Parcel<C::Boundary>| {
-            locked(&output).get_or_insert_with(|| Sample::sent(message));
+        let sent = move |message: Fenced<Parcel<C::Boundary>>| {
+            locked(&output).get_or_insert_with(|| Sample::sent(message.open()));
         };
         let output = self.output.clone();
         let gradients = move || {
             let output = locked(&output);
-            output.as_ref().map(Sample::ones).unwrap_or_default()
+            Fenced::by_oneself(output.as_ref().map(Sample::ones).unwrap_or_default())
         };
-        let sent_back = move |gradients: Cotangents| {
+        let sent_back = move |gradients: Fenced<Cotangents>| {
             drop(gradients);
             locked(&kept).pop_front();
         };
