@@ -28,6 +28,20 @@ pub enum SettingsError {
         /// Windows there are.
         batch: usize,
     },
+    /// Some replicas would have more to do than others.
+    #[error(
+        "{micro_batches} micro-batches cannot be dealt evenly to {replicas} replicas: see \
+         --micro-batches"
+    )]
+    Replicas {
+        /// Micro-batches of a step.
+        micro_batches: usize,
+        /// Replicas of the pipeline.
+        replicas: usize,
+    },
+    /// Links between replicas, where there is one.
+    #[error("--replica-link joins the replicas of a stage, of which there is one: see --replicas")]
+    OneReplica,
     /// Two numbers of stages.
     #[error("--stages asks for {stages} stages, --layers-per-stage for {listed}")]
     Stages {
@@ -169,6 +183,13 @@ impl TrainArgs {
                 batch: training.batch(),
             });
         }
+        let (micro_batches, replicas) = (pipeline.micro_batches, self.overlap.replicas);
+        if replicas == 0 || !micro_batches.is_multiple_of(replicas) {
+            return Err(SettingsError::Replicas {
+                micro_batches,
+                replicas,
+            });
+        }
         if let (Some(stages), Some(layers)) = (pipeline.stages, &pipeline.layers_per_stage)
             && stages != layers.len()
         {
@@ -242,6 +263,9 @@ impl TrainArgs {
         if overlap.collective_link.is_some() && overlap.tp == 1 {
             return Err(SettingsError::OneRank);
         }
+        if overlap.replica_link.is_some() && overlap.replicas == 1 {
+            return Err(SettingsError::OneReplica);
+        }
         let mut others = BudgetArgs::OTHERS.into_iter();
         match others.find(|&name| self.given.contains(name)) {
             Some(name) if budget.memory_budget.is_none() => Err(SettingsError::NoBudget {
@@ -271,6 +295,7 @@ mod tests {
         let within = "--tp 4 --collective-link 1GB/s,50us --overlap planned --memory-budget 1GiB";
         assert_eq!(check(&format!("{within} --strategy full")), Ok(()));
         assert_eq!(check("--tp 2 --overlap opportunistic"), Ok(()));
+        assert_eq!(check("--replicas 4 --replica-link 1GB/s"), Ok(()));
     }
 
     #[test]
@@ -294,6 +319,9 @@ mod tests {
             ("--clip -1", &["--clip", "-1"]),
             ("--temperature inf", &["--temperature", "inf"]),
             ("--heads 4 --tp 3", &["3 ranks", "4 heads"]),
+            ("--replicas 3", &["4 micro-batches", "3 replicas"]),
+            ("--replicas 8", &["4 micro-batches", "8 replicas"]),
+            ("--replica-link 1GB/s", &["--replica-link", "--replicas"]),
             ("--overlap planned", &["--plan", "--memory-budget"]),
             ("--collective-link 1GB/s", &["--collective-link", "--tp"]),
             (

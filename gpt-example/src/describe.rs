@@ -40,8 +40,12 @@ pub(crate) fn about(
         1 => String::new(),
         ranks => format!(", {ranks} ranks each"),
     };
+    let replicas = match args.overlap.replicas {
+        1 => String::new(),
+        replicas => format!("{replicas} replicas of "),
+    };
     let pipeline = format!(
-        "{} stages of {} layers{ranks}, {}, {} micro-batches, policy {}",
+        "{replicas}{} stages of {} layers{ranks}, {}, {} micro-batches, policy {}",
         layers.len(),
         layers.join(" + "),
         args.pipeline.schedule,

@@ -10,8 +10,8 @@
 //! one to the trainer as [`orders`]; under a memory budget a run is measured, planned, watched, and
 //! planned again where it turns out otherwise. [`saved`] is what a run remembers, and [`resume`], [`generate`] and [`evaluate`]
 //! what is done with it;
-//! [`report`] shows it to a person. [`tokenizer`] makes tokens of text, [`pretrained`] begins with
-//! GPT-2's own weights, and [`export`] writes them for others.
+//! [`report`] shows it to a person, and [`dashboard`] while it goes on. [`tokenizer`] makes tokens of
+//! text, [`pretrained`] begins with GPT-2's own weights, and [`export`] writes them for others.
 #![warn(missing_docs)]
 
 mod beginning;
@@ -21,6 +21,7 @@ pub mod chain;
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod dashboard;
 pub mod data;
 mod describe;
 pub mod device;

@@ -1,10 +1,10 @@
 //! The `gpt` command.
 
-use std::io;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use gpt_example::cli::{Cli, Task, TokenizerCommand, completions, one_line};
+use gpt_example::dashboard::quiet::Stderr;
 use gpt_example::error::RunError;
 use gpt_example::{bench, evaluate, export, generate, plan, simulate, tokenizer, train};
 use tracing_subscriber::filter::LevelFilter;
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         .unwrap_or(LevelFilter::WARN);
     tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(io::stderr)
+        .with_writer(|| Stderr)
         .init();
     let task = match Cli::read(std::env::args_os()) {
         Ok(task) => task,

@@ -47,6 +47,7 @@ pub fn build_from(
         .schedule(args.pipeline.schedule)
         .devices(devices.iter().cloned())
         .ranks(args.overlap.tp)
+        .replicas(args.overlap.replicas)
         .overlap(orders.overlap)
         .memory_budgets(orders.memory_budgets)
         .single_threaded(args.overlap.one_core_each)
@@ -65,6 +66,9 @@ pub fn build_from(
     }
     if let Some(speed) = args.overlap.collective_link {
         builder = builder.collective_link(speed);
+    }
+    if let Some(speed) = args.overlap.replica_link {
+        builder = builder.replica_link(speed);
     }
     if training.clip > 0.0 {
         builder = builder.clip_norm(training.clip);

@@ -63,13 +63,14 @@ pub(crate) struct Resumed {
 }
 
 /// Options that decide how the model is cut: any of them puts a plan out of force.
-const CUT: [&str; 7] = [
+const CUT: [&str; 8] = [
     "stages",
     "layers_per_stage",
     "micro_batches",
     "schedule",
     "policy",
     "tp",
+    "replicas",
     "memory_budget",
 ];
 
@@ -120,6 +121,9 @@ impl Resumed {
         }
         if !given("collective_link") && given("tp") && overlap.tp == 1 {
             overlap.collective_link = None;
+        }
+        if !given("replica_link") && given("replicas") && overlap.replicas == 1 {
+            overlap.replica_link = None;
         }
         if !given("layers_per_stage") && (given("stages") || given("plan")) {
             pipeline.layers_per_stage = None;
@@ -200,6 +204,8 @@ fn join(saved: &TrainArgs, asked: &TrainArgs) -> Result<TrainArgs, ResumeError> 
     }
     let mut joined: TrainArgs = serde_json::from_value(joined).map_err(failed)?;
     joined.given.clone_from(&asked.given);
+    // Of this terminal, not of the run.
+    joined.tui = asked.tui;
     Ok(joined)
 }
 

@@ -10,6 +10,7 @@ use lynx_burn::{MicroBatch, SaveError, Saves, StepReport, TrainError, Trainer};
 use crate::beginning::Beginning;
 use crate::budget::{self, Watch};
 use crate::cli::TrainArgs;
+use crate::dashboard;
 use crate::data::{Corpus, micro_batches};
 use crate::describe::{Configuration, about};
 use crate::error::RunError;
@@ -32,6 +33,9 @@ use crate::tokenizer::{Tokenizer, printable};
 ///
 /// If the options do not fit together, or something fails on the way.
 pub fn run(args: &TrainArgs) -> Result<(), RunError> {
+    if args.tui {
+        dashboard::possible()?;
+    }
     let resumed = Resumed::find(args)?;
     let asked = args;
     let mut args = match &resumed {
@@ -119,6 +123,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
             bytes_per_token: corpus.bytes_per_token(),
             steps: args.training.steps,
             ranks: args.overlap.tp,
+            replicas: args.overlap.replicas,
         }),
         saved: None,
         watch,
@@ -198,7 +203,7 @@ impl Run<'_> {
             folder.sync()?;
             self.save()?;
         }
-        let progress = Progress::new(training.steps);
+        let mut progress = self.progress(folder)?;
         let start = Instant::now();
         let elapsed_before = folder.records()?.last().map_or(0.0, |last| last.elapsed_s);
         let mut since_record = Meter::default();
@@ -214,7 +219,7 @@ impl Run<'_> {
             if let Some(timeline) = self.observer.take() {
                 self.report.show_step(step, timeline);
             }
-            self.replan(&report, (folder, &progress))?;
+            self.replan(&report, (folder, &mut progress))?;
             if evaluates {
                 validation = self.evaluate()?;
             }
@@ -233,7 +238,7 @@ impl Run<'_> {
                 applied: report.update.applied,
                 elapsed_s: elapsed_before + start.elapsed().as_secs_f64(),
             };
-            progress.step(&record);
+            progress.step(&record)?;
             if evaluates || step == 1 || step.is_multiple_of(output.log_every) {
                 folder.record(&record)?;
                 progress.log(&record);
@@ -242,18 +247,40 @@ impl Run<'_> {
             if evaluates || step == taken + 1 {
                 self.tell(folder, State::Running)?;
             }
-            let interrupted = self.interrupt.asked() && step < training.steps;
+            let asked = self.interrupt.asked() || progress.asked_to_end();
+            let interrupted = asked && step < training.steps;
             if interrupted || step == training.steps || self.saves_at(step) {
                 folder.sync()?;
                 self.save()?;
             }
             if interrupted {
-                progress.finish();
+                progress.finish()?;
                 return Ok(None);
             }
         }
-        progress.finish();
+        progress.finish()?;
         Ok(Some(validation))
+    }
+
+    /// What a person sees.
+    fn progress(&self, folder: &RunFolder) -> Result<Progress, RunError> {
+        #[cfg(feature = "tui")]
+        if self.args.tui {
+            let output = &self.args.output;
+            let ranks = self.trainer.ranks();
+            return Ok(Progress::dashboard(dashboard::Course {
+                label: folder.path().display().to_string(),
+                steps: self.args.training.steps,
+                taken: self.trainer.steps(),
+                eval_every: output.eval_every,
+                eval_batches: output.eval_batches,
+                ranks,
+                workers: ranks * self.trainer.partition().stages(),
+            })?);
+        }
+        #[cfg(not(feature = "tui"))]
+        let _ = folder;
+        Ok(Progress::new(self.args.training.steps))
     }
 
     /// Writes the report anew.
@@ -266,7 +293,7 @@ impl Run<'_> {
     fn replan(
         &mut self,
         report: &StepReport,
-        (folder, progress): (&RunFolder, &Progress),
+        (folder, progress): (&RunFolder, &mut Progress),
     ) -> Result<(), RunError> {
         let Some(watch) = &mut self.watch else {
             return Ok(());

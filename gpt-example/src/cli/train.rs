@@ -43,6 +43,10 @@ pub struct TrainArgs {
     /// How it can be gone on with.
     #[command(flatten)]
     pub saving: SavingArgs,
+    /// Show Burn's training dashboard, where q asks whether to stop
+    #[arg(long, help_heading = "Data and output")]
+    #[serde(skip)]
+    pub tui: bool,
     /// The options that were written out, by their names here; a run that goes on takes the others
     /// from its save.
     #[arg(skip)]
@@ -120,7 +124,7 @@ pub struct PipelineArgs {
     /// Layers of each stage, for an uneven split: 3,1
     #[arg(long, value_name = "N,N,..", value_delimiter = ',')]
     pub layers_per_stage: Option<Vec<usize>>,
-    /// Parts that each batch is split into
+    /// Parts that each batch is split into, of all replicas together
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = count())]
     pub micro_batches: usize,
     /// Order of work: gpipe or 1f1b

@@ -37,6 +37,8 @@ pub struct Subject {
     pub steps: u64,
     /// Ranks that share each stage.
     pub ranks: usize,
+    /// Replicas of the pipeline.
+    pub replicas: usize,
 }
 
 /// How far a run is.
@@ -96,7 +98,7 @@ impl Report {
         let charts = [
             ("loss.svg", self.losses(records).draw()),
             ("speed.svg", speed(records).draw()),
-            ("memory.svg", memory(records, self.subject.ranks).draw()),
+            ("memory.svg", memory(records, &self.subject).draw()),
         ];
         for (name, picture) in &charts {
             put(&plots.join(name), picture)?;
@@ -248,16 +250,27 @@ fn speed(records: &[Record]) -> Chart {
     }
 }
 
-/// A curve for each stage, and for each of its ranks if there are several.
-fn memory(records: &[Record], ranks: usize) -> Chart {
+/// A curve for each stage, and for each of its ranks and in each replica if there are several.
+fn memory(records: &[Record], subject: &Subject) -> Chart {
     let workers = records
         .iter()
         .map(|record| record.retained_peak_bytes.len());
-    let series = (0..workers.max().unwrap_or(0)).map(|worker| Series {
-        name: match ranks {
-            0 | 1 => format!("stage {worker}"),
-            _ => format!("stage {}, rank {}", worker / ranks, worker % ranks),
-        },
+    let workers = workers.max().unwrap_or(0);
+    let (ranks, replicas) = (subject.ranks.max(1), subject.replicas.max(1));
+    let stages = (workers / ranks / replicas).max(1);
+    let name = |worker: usize| {
+        let mut name = match replicas {
+            1 => String::new(),
+            _ => format!("replica {}, ", worker / ranks / stages),
+        };
+        name += &format!("stage {}", worker / ranks % stages);
+        if ranks > 1 {
+            name += &format!(", rank {}", worker % ranks);
+        }
+        name
+    };
+    let series = (0..workers).map(|worker| Series {
+        name: name(worker),
         points: records
             .iter()
             .filter_map(|record| {
@@ -320,6 +333,7 @@ mod tests {
             bytes_per_token: 1.0,
             steps: 20,
             ranks: 1,
+            replicas: 1,
         })
     }
 
@@ -358,14 +372,24 @@ mod tests {
     }
 
     #[test]
-    fn curves_of_memory_are_named_after_stages_and_ranks() {
-        let records = [record(1, None)];
-        let names = |ranks| -> Vec<String> {
-            let series = memory(&records, ranks).series.into_iter();
+    fn curves_of_memory_are_named_after_replicas_stages_and_ranks() {
+        let names = |workers, ranks, replicas| -> Vec<String> {
+            let subject = Subject {
+                ranks,
+                replicas,
+                ..report().subject
+            };
+            let mut record = record(1, None);
+            record.retained_peak_bytes = vec![1; workers];
+            let series = memory(&[record], &subject).series.into_iter();
             series.map(|one| one.name).collect()
         };
-        assert_eq!(names(1), ["stage 0", "stage 1"]);
-        assert_eq!(names(2), ["stage 0, rank 0", "stage 0, rank 1"]);
+        assert_eq!(names(2, 1, 1), ["stage 0", "stage 1"]);
+        assert_eq!(names(2, 2, 1), ["stage 0, rank 0", "stage 0, rank 1"]);
+        assert_eq!(names(2, 1, 2), ["replica 0, stage 0", "replica 1, stage 0"]);
+        let all = names(8, 2, 2);
+        assert_eq!(all[3], "replica 0, stage 1, rank 1");
+        assert_eq!(all[4], "replica 1, stage 0, rank 0");
     }
 
     #[test]

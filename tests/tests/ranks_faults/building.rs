@@ -121,6 +121,7 @@ fn devices_are_one_or_one_for_each_stage_or_one_for_each_rank() {
                 devices,
                 stages,
                 ranks,
+                replicas: 1,
             } = error
             else {
                 panic!("{error}");
