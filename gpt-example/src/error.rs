@@ -10,12 +10,15 @@ use crate::config::ConfigError;
 use crate::dashboard::DashboardError;
 use crate::data::DataError;
 use crate::device::DeviceError;
+use crate::export::ExportError;
 use crate::files::WriteError;
 use crate::interrupt::ENDED_BY_CTRL_C;
 use crate::plan::PlanningError;
 use crate::planned::PlannedError;
+use crate::pretrained::PretrainedError;
 use crate::resume::ResumeError;
 use crate::simulate::SimulateError;
+use crate::tokenizer::TokenizerError;
 
 /// A run that did not finish.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +29,15 @@ pub enum RunError {
     /// There is no text to learn from.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// Text does not become tokens.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// There are no weights to begin with.
+    #[error(transparent)]
+    Pretrained(#[from] PretrainedError),
+    /// A model cannot be written for others.
+    #[error(transparent)]
+    Export(#[from] ExportError),
     /// A device is not there.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -7,6 +7,7 @@ use std::time::Instant;
 use burn::prelude::*;
 use lynx_burn::{MicroBatch, SaveError, Saves, StepReport, TrainError, Trainer};
 
+use crate::beginning::Beginning;
 use crate::budget::{self, Watch};
 use crate::cli::TrainArgs;
 use crate::dashboard;
@@ -16,14 +17,14 @@ use crate::error::RunError;
 use crate::interrupt::Interrupt;
 use crate::metrics::{Meter, Record, RunFolder};
 use crate::model::Gpt;
-use crate::pipeline::{build_observed, layers_per_stage};
+use crate::pipeline::{build_from, layers_per_stage};
 use crate::planned::obey;
 use crate::progress::{Progress, say};
 use crate::report::{OneStep, Report, State, Subject};
 use crate::resume::Resumed;
 use crate::sample::{Sampling, sample};
 use crate::saved::{Remembered, saves_of};
-use crate::tokenizer::printable;
+use crate::tokenizer::{Tokenizer, printable};
 
 /// Trains as asked; returns when the last step is taken and the sample written, or when Ctrl-C was
 /// pressed and the state saved.
@@ -41,11 +42,13 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         Some(run) => run.options(asked)?,
         None => args.clone(),
     };
+    let beginning = Beginning::new(&mut args, resumed.as_ref())?;
     args.config().validate()?;
     let obeyed = obey(&mut args)?;
     args.check()?;
     let config = args.config();
-    let corpus = Corpus::load(args.output.data.as_deref(), config.context)?;
+    let data = args.output.data.as_deref();
+    let corpus = Corpus::load(data, config.context, &beginning.tokenizer)?;
     if let Some(run) = &resumed {
         run.check_text(asked, &corpus)?;
     }
@@ -61,7 +64,12 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         .map(|name| name.open())
         .collect::<Result<Vec<Device>, _>>()?;
     let observer = Arc::new(OneStep::default());
-    let mut trainer = build_observed(args, &devices, orders, Some(observer.clone()))?;
+    let mut trainer = build_from(
+        args,
+        &devices,
+        orders,
+        (beginning.weights.as_ref(), Some(observer.clone())),
+    )?;
     if let Some(run) = &resumed {
         trainer.resume(&run.save)?;
     }
@@ -83,8 +91,12 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
     if let Some(watch) = &watch {
         folder.plan(watch.plan())?;
     }
+    if let Some(json) = beginning.tokenizer.json() {
+        folder.tokenizer(json)?;
+    }
     let interrupt = Interrupt::listen().map_err(RunError::Interrupt)?;
-    let about = about(&configuration, &corpus);
+    let mut about = about(&configuration, &corpus);
+    about.extend(beginning.about(args, resumed.as_ref().map(|run| &run.save)));
     for (name, value) in &about {
         say(format_args!("{name:<9} {value}"));
     }
@@ -101,15 +113,19 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         args,
         context: config.context,
         corpus: &corpus,
+        tokenizer: &beginning.tokenizer,
         saves: saves_of(folder.path()).keep(args.saving.keep),
-        remembered: Remembered::new(args, &corpus),
+        remembered: Remembered::new(args, &corpus, &beginning.tokenizer),
         interrupt,
         observer,
         report: Report::new(Subject {
             about,
             unigram_entropy: configuration.unigram_entropy,
+            unit: corpus.unit(),
+            bytes_per_token: corpus.bytes_per_token(),
             steps: args.training.steps,
             ranks: args.overlap.tp,
+            replicas: args.overlap.replicas,
         }),
         saved: None,
         watch,
@@ -130,8 +146,13 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
     };
     let entropy = configuration.unigram_entropy;
     say(format_args!(
-        "validation loss {loss:.4} nats a byte, unigram entropy {entropy:.4}"
+        "validation loss {loss:.4} nats a {}, unigram entropy {entropy:.4}",
+        corpus.unit()
     ));
+    if beginning.tokenizer.json().is_some() {
+        let bits = loss / std::f64::consts::LN_2 / corpus.bytes_per_token();
+        say(format_args!("                {bits:.4} bits a byte"));
+    }
     run.speak()?;
     if let Some(text) = run
         .watch
@@ -156,6 +177,7 @@ struct Run<'a> {
     args: &'a TrainArgs,
     context: usize,
     corpus: &'a Corpus,
+    tokenizer: &'a Tokenizer,
     saves: Saves,
     remembered: Remembered,
     interrupt: Interrupt,
@@ -179,6 +201,10 @@ impl Run<'_> {
         let mut validation = self.evaluate()?;
         let taken = self.trainer.steps();
         say(format_args!("step {taken:>5}  validation {validation:.4}"));
+        if training.steps == 0 {
+            folder.sync()?;
+            self.save()?;
+        }
         let mut progress = self.progress(folder)?;
         let start = Instant::now();
         let elapsed_before = folder.records()?.last().map_or(0.0, |last| last.elapsed_s);
@@ -340,7 +366,7 @@ impl Run<'_> {
     }
 
     /// Writes a sample.
-    fn speak(&mut self) -> Result<(), TrainError> {
+    fn speak(&mut self) -> Result<(), RunError> {
         let output = &self.args.output;
         if output.sample == 0 {
             return Ok(());
@@ -350,16 +376,16 @@ impl Run<'_> {
             temperature: output.temperature,
             top_k: None,
             context: self.context,
+            vocabulary: self.tokenizer.vocabulary(),
         };
-        // A new line is where anything may begin.
         let text = sample(
             &mut self.trainer,
-            b"\n",
+            &self.tokenizer.beginning(),
             output.sample,
             sampling,
             &self.first,
         )?;
-        let text = printable(&text);
+        let text = printable(&self.tokenizer.decode(&text)?);
         say(format_args!("\n{text}"));
         self.report.show_sample(text);
         Ok(())

@@ -10,7 +10,8 @@
 //!   stages, a [policy](plan::policy::Policy) that says which segments are recomputed, the
 //!   [schedule](plan::schedule::Kind), devices, seeds;
 //! - [`Trainer`] runs steps of [`MicroBatch`]es, one thread a stage, and reports losses, bytes
-//!   retained and segments recomputed.
+//!   retained and segments recomputed. Several [ranks](TrainerBuilder::ranks) may share each stage,
+//!   and several [replicas](TrainerBuilder::replicas) of all of it the micro-batches of a step.
 //!
 //! The crate has two layers. [`plan`] is decisions as data, and what makes and judges them, without
 //! tensors or threads; it builds alone with `default-features = false`. The runtime, everything else, obeys such data. Backends

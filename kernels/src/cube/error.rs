@@ -2,6 +2,8 @@
 
 use cubecl::ir::ElemType;
 
+use crate::random::RowSlice;
+
 /// A kernel was asked for what it cannot do. Nothing was launched.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -81,6 +83,14 @@ pub enum CubeError {
         found: usize,
         /// How large it may be.
         limit: usize,
+    },
+    /// The dropout mask is of a part of a larger tensor that the operand cannot be.
+    #[error("the mask's slice {found:?} is not {expected}")]
+    Slice {
+        /// The slice.
+        found: RowSlice,
+        /// What it has to be, in words.
+        expected: &'static str,
     },
     /// A number makes no sense.
     #[error("{what} is {found}, which is not {expected}")]

@@ -105,6 +105,19 @@ impl DropoutMask {
         }
     }
 
+    /// Which part of a larger tensor's mask it is, if it is one.
+    #[must_use]
+    pub const fn slice(&self) -> Option<RowSlice> {
+        self.slice
+    }
+
+    /// Key, site and salt of its stream, the last word that lets an element through, and what that is
+    /// multiplied by: what a device needs to draw it.
+    #[cfg(feature = "cube")]
+    pub(crate) fn parts(self) -> ([u32; 4], u32, f32) {
+        (self.stream.parts(), self.last_kept, self.scale)
+    }
+
     /// Fills `mask` with the values of its elements.
     pub fn fill(self, mask: &mut [f32]) {
         mask.par_chunks_mut(CHUNK)

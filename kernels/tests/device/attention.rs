@@ -1,20 +1,17 @@
 //! Causal attention.
 
 use lynx_kernels::{
-    cube::{
-        attention::{
-            AttentionBlueprint, AttentionOptions, AttentionProblem, attention, attention_backward,
-        },
-        cubecl::std::tensor::TensorHandle,
+    cube::attention::{
+        AttentionBlueprint, AttentionOptions, AttentionProblem, attention, attention_backward,
     },
-    random::{KeepProbability, StreamKey, fill_dropout_mask},
+    random::{DropoutMask, KeepProbability, StreamKey, fill_dropout_mask},
 };
 use proptest::prelude::*;
 
 use crate::harness::{Data, F32, bytes, client, dot, download, dtypes, finite_differences, upload};
 use crate::tolerance::{assert_close, largest};
 
-const KEY: StreamKey = StreamKey {
+pub(crate) const KEY: StreamKey = StreamKey {
     seed: 21,
     step: 1,
     micro_batch: 0,
@@ -119,7 +116,7 @@ impl Case {
 }
 
 /// `[batch, heads, seq, head_dim]` numbers from the `[batch, seq, heads, head_dim]` of a result.
-fn by_head(numbers: &[f64], [batch, heads, seq, head_dim]: [usize; 4]) -> Vec<f64> {
+pub(crate) fn by_head(numbers: &[f64], [batch, heads, seq, head_dim]: [usize; 4]) -> Vec<f64> {
     let mut sorted = Vec::with_capacity(numbers.len());
     for b in 0..batch {
         for h in 0..heads {
@@ -165,45 +162,6 @@ fn what_a_forward_keeps_grows_with_the_sequence_and_not_with_its_square() {
     assert_eq!(problem(2000).saved_bytes(), 2 * problem(1000).saved_bytes());
 }
 
-#[test]
-fn views_of_one_projection_give_the_bits_of_separate_operands() {
-    let Some(client) = client() else { return };
-    let [batch, heads, seq, head_dim] = [2, 3, 37, 8];
-    let width = heads * head_dim;
-    let joint = Data(9).floats(F32, batch * seq * 3 * width, 0.0, 1.0);
-    let buffer = upload(&client, F32, &[batch, seq, 3 * width], &joint);
-    let views = [0, 1, 2].map(|part| {
-        let handle = buffer
-            .handle
-            .clone()
-            .offset_start((part * width * 4) as u64);
-        let strides = [seq * 3 * width, head_dim, 3 * width, 1];
-        TensorHandle::new(
-            handle,
-            [batch, heads, seq, head_dim],
-            strides.as_slice(),
-            F32,
-        )
-    });
-    let apart = [0, 1, 2].map(|part| {
-        let mut numbers = Vec::new();
-        for b in 0..batch {
-            for h in 0..heads {
-                for s in 0..seq {
-                    let start = ((b * seq + s) * 3 + part) * width + h * head_dim;
-                    numbers.extend_from_slice(&joint[start..start + head_dim]);
-                }
-            }
-        }
-        upload(&client, F32, &[batch, heads, seq, head_dim], &numbers)
-    });
-    let run = |[q, k, v]: &[TensorHandle; 3]| {
-        let made = attention(&client, q, k, v, AttentionOptions::default()).expect("valid");
-        bytes(&client, &made.output)
-    };
-    assert_eq!(run(&views), run(&apart));
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
@@ -228,7 +186,7 @@ proptest! {
         let keep = drop.map(|drop| KeepProbability::from_drop(drop).expect("a probability"));
         let case = Case::new(dimensions, keep);
         let options = AttentionOptions {
-            dropout: keep.map(|keep| (KEY, keep)),
+            dropout: keep.map(|keep| DropoutMask::new(KEY, keep)),
             blueprint,
             ..AttentionOptions::default()
         };

@@ -2,7 +2,7 @@
 
 use lynx_kernels::{
     cube::dropout_add::{dropout_add, dropout_add_backward},
-    random::{KeepProbability, StreamKey, fill_dropout_mask},
+    random::{DropoutMask, KeepProbability, RowSlice, StreamKey, fill_dropout_mask},
 };
 use proptest::prelude::*;
 
@@ -32,9 +32,12 @@ fn the_mask_is_the_cpus_bit_for_bit() {
         for drop in [0.0, 0.1, 0.5, 0.97] {
             let keep = KeepProbability::from_drop(drop).expect("a probability");
             let ones = upload(&client, F32, &[rows, width], &vec![1.0; rows * width]);
-            let forward = dropout_add(&client, &ones, None, None, key(3), keep).expect("valid");
-            let plain = dropout_add_backward(&client, &ones, false, key(3), keep).expect("valid");
-            let summed = dropout_add_backward(&client, &ones, true, key(3), keep).expect("valid");
+            let forward = dropout_add(&client, &ones, None, None, DropoutMask::new(key(3), keep))
+                .expect("valid");
+            let plain = dropout_add_backward(&client, &ones, false, DropoutMask::new(key(3), keep))
+                .expect("valid");
+            let summed = dropout_add_backward(&client, &ones, true, DropoutMask::new(key(3), keep))
+                .expect("valid");
             let expected = mask(3, keep, rows * width);
             let place = format!("[{rows}, {width}], drop {drop}");
             assert_eq!(download(&client, &forward), expected, "forward {place}");
@@ -52,12 +55,74 @@ fn the_mask_is_the_cpus_bit_for_bit() {
     }
 }
 
+/// Oracle: the whole tensor's mask on the CPU, cut by hand. The widths are those of a rank's heads or
+/// columns: a row of the whole may be several of the tensor's, and blocks of four may be cut.
+#[test]
+fn a_slice_has_the_mask_that_it_has_in_the_whole() {
+    let Some(client) = client() else { return };
+    let keep = KeepProbability::from_drop(0.4).expect("a probability");
+    // Rows of the whole, their width, what is held of each, and the width of the tensor's own rows.
+    let cases = [
+        (5, 64, 16, 32, 32),
+        (5, 64, 16, 32, 8),
+        (3, 30, 10, 10, 10),
+        (3, 30, 20, 10, 5),
+        (7, 9, 1, 8, 4),
+        (2, 12, 0, 12, 12),
+        (40, 4, 3, 1, 1),
+    ];
+    for (rows, whole, first, length, width) in cases {
+        let all = mask(3, keep, rows * whole);
+        let expected: Vec<f64> = all
+            .chunks(whole)
+            .flat_map(|row| row[first..first + length].to_vec())
+            .collect();
+        let shape = [rows * length / width, width];
+        let ones = upload(&client, F32, &shape, &vec![1.0; rows * length]);
+        let slice = RowSlice {
+            whole,
+            first,
+            length,
+        };
+        let drawn = DropoutMask::new(key(3), keep).of(slice);
+        let forward = dropout_add(&client, &ones, None, None, drawn).expect("valid");
+        assert_eq!(download(&client, &forward), expected, "forward {slice:?}");
+        for bias in [false, true] {
+            let found = dropout_add_backward(&client, &ones, bias, drawn).expect("valid");
+            let place = format!("backward {slice:?}, bias {bias}");
+            assert_eq!(download(&client, &found.input), expected, "{place}");
+        }
+    }
+}
+
+#[test]
+fn a_slice_that_is_none_is_refused() {
+    let Some(client) = client() else { return };
+    let keep = KeepProbability::from_drop(0.4).expect("a probability");
+    let ones = upload(&client, F32, &[2, 4], &[1.0; 8]);
+    for (whole, first, length) in [(8, 0, 0), (8, 5, 4), (8, usize::MAX, 4)] {
+        let slice = RowSlice {
+            whole,
+            first,
+            length,
+        };
+        let drawn = DropoutMask::new(key(3), keep).of(slice);
+        let refused = dropout_add(&client, &ones, None, None, drawn).expect_err("no slice");
+        let message = refused.to_string();
+        assert!(
+            message.contains("is not a run of a row's elements"),
+            "{message}"
+        );
+    }
+}
+
 #[test]
 fn what_is_dropped_does_not_count_even_if_it_is_infinite() {
     let Some(client) = client() else { return };
     let keep = KeepProbability::from_drop(0.5).expect("a probability");
     let input = upload(&client, F32, &[8, 8], &[f64::INFINITY; 64]);
-    let output = dropout_add(&client, &input, None, None, key(1), keep).expect("valid");
+    let output =
+        dropout_add(&client, &input, None, None, DropoutMask::new(key(1), keep)).expect("valid");
     let expected: Vec<f64> = mask(1, keep, 64)
         .into_iter()
         .map(|m| if m == 0.0 { 0.0 } else { f64::INFINITY })
@@ -84,7 +149,8 @@ proptest! {
             let [input, skip] = [&x, &r].map(|values| upload(&client, dtype, &shape, values));
             let shift = upload(&client, dtype, &[width], &b);
             let run = || dropout_add(
-                &client, &input, residual.then_some(&skip), bias.then_some(&shift), key(seed), keep,
+                &client, &input, residual.then_some(&skip), bias.then_some(&shift),
+                DropoutMask::new(key(seed), keep),
             ).expect("valid operands");
             let output = run();
 
@@ -98,7 +164,8 @@ proptest! {
             assert_close("output", dtype, 4.0, scale, &download(&client, &output), &expected);
             prop_assert_eq!(bytes(&client, &run()), bytes(&client, &output));
 
-            let gradients = dropout_add_backward(&client, &skip, bias, key(seed), keep)
+            let drawn = DropoutMask::new(key(seed), keep);
+            let gradients = dropout_add_backward(&client, &skip, bias, drawn)
                 .expect("valid operands");
             let expected: Vec<f64> = (0..n).map(|i| mask[i] * r[i]).collect();
             let found = download(&client, &gradients.input);

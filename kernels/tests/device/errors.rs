@@ -10,7 +10,7 @@ use lynx_kernels::{
         gelu::{GeluKind, bias_gelu, bias_gelu_backward},
         layer_norm::{layer_norm, layer_norm_backward, layer_norm_recompute},
     },
-    random::{KeepProbability, StreamKey},
+    random::{DropoutMask, KeepProbability, StreamKey},
 };
 
 use crate::harness::{BF16, F16, F32, I32, client, dtypes, upload};
@@ -45,8 +45,20 @@ fn shapes_that_do_not_fit_are_refused() {
     let rows = tensor(&[2]);
     let erf = GeluKind::Erf;
     let messages = [
-        message(dropout_add(&client, &x, Some(&bad), None, KEY, keep)),
-        message(dropout_add(&client, &x, None, Some(&bad), KEY, keep)),
+        message(dropout_add(
+            &client,
+            &x,
+            Some(&bad),
+            None,
+            DropoutMask::new(KEY, keep),
+        )),
+        message(dropout_add(
+            &client,
+            &x,
+            None,
+            Some(&bad),
+            DropoutMask::new(KEY, keep),
+        )),
         message(bias_gelu(&client, &x, Some(&bad), erf)),
         message(bias_gelu_backward(&client, &bad, &x, None, erf)),
         message(layer_norm(&client, &x, &bad, None, 1e-5)),
@@ -109,7 +121,7 @@ fn elements_that_do_not_fit_are_refused() {
     for dtype in [F16, BF16] {
         let half = upload(&client, dtype, &[2, 4], &[0.0; 8]);
         let keep = KeepProbability::from_drop(0.1).expect("a probability");
-        let mixed = dropout_add(&client, &x, Some(&half), None, KEY, keep);
+        let mixed = dropout_add(&client, &x, Some(&half), None, DropoutMask::new(KEY, keep));
         assert!(matches!(
             mixed,
             Err(CubeError::DType {
@@ -117,7 +129,7 @@ fn elements_that_do_not_fit_are_refused() {
                 ..
             })
         ));
-        let alone = dropout_add_backward(&client, &half, true, KEY, keep);
+        let alone = dropout_add_backward(&client, &half, true, DropoutMask::new(KEY, keep));
         if dtypes(&client).contains(&dtype) {
             assert!(alone.is_ok(), "{dtype}");
         } else {

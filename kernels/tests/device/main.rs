@@ -4,6 +4,7 @@
 //! Without a device the tests pass with a message, unless `LYNX_REQUIRE_DEVICE` is set.
 
 mod attention;
+mod attention_parts;
 mod cross_entropy;
 mod dropout_add;
 mod errors;

@@ -13,7 +13,7 @@ use lynx_kernels::{
         gelu::{GeluKind, bias_gelu, bias_gelu_backward},
         layer_norm::{layer_norm, layer_norm_backward, layer_norm_recompute},
     },
-    random::{KeepProbability, StreamKey},
+    random::{DropoutMask, KeepProbability, RowSlice, StreamKey},
 };
 
 /// A part of the name of each kernel.
@@ -53,7 +53,7 @@ fn tensor(client: &Client, dtype: ElemType, shape: &[usize]) -> TensorHandle {
     TensorHandle::new_contiguous(shape.to_vec(), client.empty(bytes), dtype)
 }
 
-fn chance() -> (StreamKey, KeepProbability) {
+fn chance() -> DropoutMask {
     let key = StreamKey {
         seed: 1,
         step: 2,
@@ -61,16 +61,24 @@ fn chance() -> (StreamKey, KeepProbability) {
         segment: 4,
         site: 5,
     };
-    (key, KeepProbability::from_drop(0.1).expect("a probability"))
+    let keep = KeepProbability::from_drop(0.1).expect("a probability");
+    DropoutMask::new(key, keep)
 }
 
 fn row_kernels(client: &Client, dtype: ElemType, width: usize) {
     let x = tensor(client, dtype, &[8, width]);
     let row = tensor(client, dtype, &[width]);
-    let (key, keep) = chance();
-    dropout_add(client, &x, Some(&x), Some(&row), key, keep).expect("valid");
-    dropout_add_backward(client, &x, false, key, keep).expect("valid");
-    dropout_add_backward(client, &x, true, key, keep).expect("valid");
+    // Of the whole, and of a slice that keeps the counter's blocks together and one that cuts them.
+    let slice = |first| RowSlice {
+        whole: 2 * width,
+        first,
+        length: width,
+    };
+    for mask in [chance(), chance().of(slice(0)), chance().of(slice(1))] {
+        dropout_add(client, &x, Some(&x), Some(&row), mask).expect("valid");
+        dropout_add_backward(client, &x, false, mask).expect("valid");
+        dropout_add_backward(client, &x, true, mask).expect("valid");
+    }
 
     let made = layer_norm(client, &x, &row, Some(&row), 1e-5).expect("valid");
     let (mean, rstd) = (&made.mean, &made.rstd);

@@ -25,5 +25,6 @@ pub(crate) mod recorder;
 pub(crate) mod save;
 pub(crate) mod shard;
 pub(crate) mod stage;
+mod streams;
 pub(crate) mod tape;
 pub(crate) mod trainer;

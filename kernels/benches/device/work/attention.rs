@@ -7,7 +7,7 @@ use lynx_kernels::{
     cube::attention::{
         AttentionBlueprint, AttentionOptions, AttentionProblem, attention, attention_backward,
     },
-    random::KeepProbability,
+    random::{DropoutMask, KeepProbability},
 };
 
 use super::{key, normal, same, work};
@@ -41,7 +41,7 @@ pub(super) fn add(
         if blueprint.check(client, head_dim).is_err() {
             continue;
         }
-        for dropout in [None, Some((key(10), keep))] {
+        for dropout in [None, Some(DropoutMask::new(key(10), keep))] {
             let options = AttentionOptions {
                 dropout,
                 blueprint: Some(blueprint),

@@ -9,7 +9,7 @@ use lynx_kernels::{
         gelu::{BiasGeluProblem, GeluKind, bias_gelu, bias_gelu_backward},
         layer_norm::{LayerNormProblem, layer_norm, layer_norm_backward, layer_norm_recompute},
     },
-    random::KeepProbability,
+    random::{DropoutMask, KeepProbability},
 };
 
 use super::{key, normal, same, work};
@@ -36,7 +36,15 @@ pub(super) fn add(
     };
     let run = {
         let (x, r, beta) = (x.clone(), r.clone(), beta.clone());
-        move |client: &Client| dropout_add(client, &x, Some(&r), Some(&beta), key(9), keep)
+        move |client: &Client| {
+            dropout_add(
+                client,
+                &x,
+                Some(&r),
+                Some(&beta),
+                DropoutMask::new(key(9), keep),
+            )
+        }
     };
     same(client, "dropout", &run(client)?, &run(client)?)?;
     let bytes = problem.forward_bytes();
@@ -54,7 +62,9 @@ pub(super) fn add(
         "dropout+add backward",
         bytes,
         None,
-        move |client| dropout_add_backward(client, &g, true, key(9), keep).map(drop),
+        move |client| {
+            dropout_add_backward(client, &g, true, DropoutMask::new(key(9), keep)).map(drop)
+        },
     ));
 
     let problem = LayerNormProblem {

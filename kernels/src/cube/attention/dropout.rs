@@ -33,6 +33,7 @@ pub(super) fn apply(
     scores: &mut Array<f32>,
     mask: &Mask,
     head: usize,
+    heads: usize,
     query: usize,
     key: usize,
     seq: usize,
@@ -41,9 +42,11 @@ pub(super) fn apply(
     #[comptime] dropout: Dropout,
 ) {
     let width = seq as u32;
+    // Rows of scores of a batch's other heads may lie between the batches.
+    let start = (head / heads) as u32 * mask.whole + mask.first + ((head % heads) * seq) as u32;
     #[unroll]
     for q in 0..micro {
-        let row = (head * seq + query + q) as u32;
+        let row = start + (query + q) as u32;
         let mut words = Vector::<u32, Const<4>>::new(0u32);
         if comptime!(dropout == Dropout::Blocks) {
             words = mask.words_at(row, width, key as u32);

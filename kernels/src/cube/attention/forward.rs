@@ -141,6 +141,7 @@ pub(super) fn forward<E: Float, N: Size>(
                 &mut scores,
                 &mask,
                 head,
+                heads,
                 query,
                 key + left,
                 seq,

@@ -39,7 +39,8 @@ pub struct AttentionGradients {
 /// # Errors
 ///
 /// If shapes, elements or strides do not fit, an operand is empty or on another device, there are
-/// more than 2^32 queries, or heads are too wide for the shared memory.
+/// more than 2^32 queries, heads are too wide for the shared memory, or the mask is of a slice that
+/// is not a run of each batch's heads.
 pub fn attention(
     client: &Client,
     query: &TensorHandle,
@@ -52,7 +53,7 @@ pub fn attention(
     let launch = Launch::new(client, dimensions, &options, &[query, key, value])?;
     let output = by_position(client, dimensions, query.dtype);
     let log_sum_exp = empty(client, &[batch, heads, seq], F32);
-    let [q, k, v, o] = [query, key, value, &output].map(Strided);
+    let [q, k, v, o] = [query, key, value, &output].map(|it| Strided::new(client, it));
     let lanes = lanes(client, head_dim, &[query, key, value]);
     // SAFETY: cubes stay below their number and rows below `seq`; the strides are the operands'.
     unsafe {
@@ -76,7 +77,7 @@ pub fn attention(
             launch.tiles,
             launch.cubes,
             launch.scale,
-            options.mask(),
+            options.mask(launch.part),
             launch.shape,
             launch.dropout,
             query.dtype,
@@ -117,7 +118,7 @@ pub fn attention_backward(
     let launch = Launch::new(client, dimensions, &options, &all)?;
 
     let lanes = lanes(client, head_dim, &all);
-    let [g, q, k, v, o] = all.map(Strided);
+    let [g, q, k, v, o] = all.map(|it| Strided::new(client, it));
     let queries = batch * heads * seq;
     let statistics = empty(client, &[queries, 2], F32);
     let (count, dim) = elementwise(client, queries);
@@ -147,7 +148,8 @@ pub fn attention_backward(
         key: by_position(client, dimensions, dtype),
         value: by_position(client, dimensions, dtype),
     };
-    let [dq, dk, dv] = [&gradients.query, &gradients.key, &gradients.value].map(Strided);
+    let [dq, dk, dv] =
+        [&gradients.query, &gradients.key, &gradients.value].map(|it| Strided::new(client, it));
     // SAFETY: cubes stay below their number and rows below `seq`; the strides are the operands'.
     unsafe {
         backward::of_queries::launch_unchecked(
@@ -172,7 +174,7 @@ pub fn attention_backward(
             launch.tiles,
             launch.cubes,
             launch.scale,
-            options.mask(),
+            options.mask(launch.part),
             launch.shape,
             launch.dropout,
             dtype,
@@ -200,7 +202,7 @@ pub fn attention_backward(
             launch.tiles,
             launch.cubes,
             launch.scale,
-            options.mask(),
+            options.mask(launch.part),
             launch.shape,
             launch.dropout,
             dtype,

@@ -6,8 +6,8 @@
 //! has one kernel for the queries' gradients and one for those of keys and values, so that nothing
 //! is added atomically and the same operands give the same bits. The dropout mask on the
 //! probabilities is drawn again from its counter in every kernel: element
-//! `[batch, head, query, key]` of a contiguous tensor has the fate that
-//! [`fill_dropout_mask`](crate::random::fill_dropout_mask) gives it.
+//! `[batch, head, query, key]` of a contiguous tensor, or of the whole one that a rank has some heads
+//! of, has the fate that [`DropoutMask::fill`](crate::random::DropoutMask::fill) gives it.
 //!
 //! Recomputing the *output* is the forward kernel once more. A shorter pass from the log-sum-exp
 //! would skip the running maximum, which is little beside the two products, and it would round

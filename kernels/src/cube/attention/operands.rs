@@ -1,16 +1,18 @@
 //! Where a `[batch, heads, seq, head_dim]` operand lies, and the checks on it.
 
-use cubecl::{ir::ElemType, prelude::*, std::tensor::TensorHandle};
+use cubecl::{ir::ElemType, prelude::*, server::Handle, std::tensor::TensorHandle};
 
 use super::super::{
     CubeError,
     operand::{MAX_VECTOR, float, shape, typed},
 };
 
-/// Distances between neighbours, in vectors. The elements of a head are next to each other.
+/// Where the first element lies and distances between neighbours, in vectors. The elements of a head
+/// are next to each other.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(super) struct Layout {
+    first: usize,
     batch: usize,
     head: usize,
     pub(super) position: usize,
@@ -20,38 +22,56 @@ pub(super) struct Layout {
 impl Layout {
     /// Where the first position of a head lies; `heads` of them make a batch.
     pub(super) fn start(&self, head: usize, heads: usize) -> usize {
-        (head / heads) * self.batch + (head % heads) * self.head
+        self.first + (head / heads) * self.batch + (head % heads) * self.head
     }
 }
 
 /// An operand that a kernel reads or writes by its strides.
-pub(super) struct Strided<'a>(pub(super) &'a TensorHandle);
+pub(super) struct Strided<'a> {
+    tensor: &'a TensorHandle,
+    /// What the device can bind: it begins where the device's alignment allows,
+    handle: Handle,
+    /// and the tensor so many elements later.
+    first: usize,
+}
 
-impl Strided<'_> {
+impl<'a> Strided<'a> {
+    pub(super) fn new(client: &Client, tensor: &'a TensorHandle) -> Self {
+        let mut handle = tensor.handle.clone();
+        let start = handle.offset_start.unwrap_or(0);
+        let beyond = start % client.properties().memory.alignment.max(1);
+        handle.offset_start = Some(start - beyond);
+        Self {
+            tensor,
+            handle,
+            first: beyond as usize / tensor.dtype.size(),
+        }
+    }
+
     pub(super) fn layout(&self, lanes: usize) -> LayoutLaunch {
-        let strides = self.0.strides();
-        LayoutLaunch::new(strides[0] / lanes, strides[1] / lanes, strides[2] / lanes)
+        let strides = self.tensor.strides();
+        let [batch, head, position] = [strides[0], strides[1], strides[2]].map(|s| s / lanes);
+        LayoutLaunch::new(self.first / lanes, batch, head, position)
     }
 
     /// The buffer up to the last element that the strides reach.
     pub(super) fn buffer(&self) -> BufferArg {
-        let extent = self.extent();
-        // SAFETY: the extent is that of the tensor that the handle belongs to.
-        unsafe { BufferArg::from_raw_parts(self.0.handle.clone(), extent) }
+        // SAFETY: the extent is that of the tensor that the handle belongs to, and of what lies
+        // before it in the same memory.
+        unsafe { BufferArg::from_raw_parts(self.handle.clone(), self.extent()) }
     }
 
     pub(super) fn extent(&self) -> usize {
-        let pairs = self.0.shape().iter().zip(self.0.strides().iter());
-        1 + pairs
-            .map(|(size, stride)| (size - 1) * stride)
-            .sum::<usize>()
+        let pairs = self.tensor.shape().iter().zip(self.tensor.strides().iter());
+        let last = pairs.map(|(size, stride)| (size - 1) * stride);
+        self.first + last.sum::<usize>() + 1
     }
 
     fn vectorises(&self, lanes: usize) -> bool {
-        let bytes = (lanes * self.0.dtype.size()) as u64;
-        let start = self.0.handle.offset_start.unwrap_or(0);
+        let bytes = (lanes * self.tensor.dtype.size()) as u64;
+        let start = self.tensor.handle.offset_start.unwrap_or(0);
         start.is_multiple_of(bytes)
-            && self.0.strides()[..3]
+            && self.tensor.strides()[..3]
                 .iter()
                 .all(|s| s.is_multiple_of(lanes))
     }
@@ -67,7 +87,7 @@ pub(super) fn lanes(client: &Client, head_dim: usize, tensors: &[&TensorHandle])
                 && head_dim.is_multiple_of(lanes)
                 && tensors
                     .iter()
-                    .all(|tensor| Strided(tensor).vectorises(lanes))
+                    .all(|tensor| Strided::new(client, tensor).vectorises(lanes))
         })
         .max()
         .unwrap_or(1)

@@ -2,21 +2,28 @@
 
 use cubecl::{ir::ElemType, prelude::*};
 
-use super::super::philox::{Mask, pick};
+use super::super::philox::{Mask, Place};
 
-/// The lanes of `value` that the words let through, scaled; zero elsewhere, whatever was there.
+/// The lanes of `value`, vector number `position`, that the mask lets through, scaled; zero
+/// elsewhere, whatever was there. `words` are of the block that it is part number `part` of.
 #[cube]
 fn masked<N: Size>(
     value: Vector<f32, N>,
+    position: usize,
     words: Vector<u32, Const<4>>,
     mask: &Mask,
     #[comptime] part: usize,
+    #[comptime] place: Place,
 ) -> Vector<f32, N> {
     let size = N::value();
     let mut result = Vector::<f32, N>::new(0.0f32);
     #[unroll]
     for lane in 0..size {
-        let word = words.extract(comptime!(part * size + lane));
+        let word = if comptime!(place == Place::Slice) {
+            mask.word(position * size + lane, place)
+        } else {
+            words.extract(comptime!(part * size + lane))
+        };
         let scaled = value.extract(lane) * mask.scale;
         result.insert(lane, select(mask.keeps(word), scaled, 0.0f32));
     }
@@ -36,13 +43,14 @@ pub(super) fn forward<E: Float, N: Size>(
     row_vectors: usize,
     #[comptime] has_residual: bool,
     #[comptime] has_bias: bool,
+    #[comptime] place: Place,
     #[define(E)] _dtype: ElemType,
 ) {
     let size = N::value();
     let parts = comptime!(4 / size);
     let first = ABSOLUTE_POS * parts;
     if first < vectors {
-        let words = mask.words(ABSOLUTE_POS as u32);
+        let words = mask.words(ABSOLUTE_POS, place);
         #[unroll]
         for part in 0..parts {
             let position = first + part;
@@ -51,7 +59,7 @@ pub(super) fn forward<E: Float, N: Size>(
                 if has_bias {
                     value += Vector::<f32, N>::cast_from(bias[position % row_vectors]);
                 }
-                let mut sum = masked::<N>(value, words, &mask, part);
+                let mut sum = masked::<N>(value, position, words, &mask, part, place);
                 if has_residual {
                     sum += Vector::<f32, N>::cast_from(residual[position]);
                 }
@@ -68,19 +76,20 @@ pub(super) fn backward<E: Float, N: Size>(
     input_gradient: &mut [Vector<E, N>],
     mask: Mask,
     vectors: usize,
+    #[comptime] place: Place,
     #[define(E)] _dtype: ElemType,
 ) {
     let size = N::value();
     let parts = comptime!(4 / size);
     let first = ABSOLUTE_POS * parts;
     if first < vectors {
-        let words = mask.words(ABSOLUTE_POS as u32);
+        let words = mask.words(ABSOLUTE_POS, place);
         #[unroll]
         for part in 0..parts {
             let position = first + part;
             if position < vectors {
                 let value = Vector::<f32, N>::cast_from(gradient[position]);
-                let result = masked::<N>(value, words, &mask, part);
+                let result = masked::<N>(value, position, words, &mask, part, place);
                 input_gradient[position] = Vector::cast_from(result);
             }
         }
@@ -99,6 +108,7 @@ pub(super) fn backward_with_bias<E: Float, A: Float, N: Size>(
     rows: usize,
     rows_per_block: usize,
     row_vectors: usize,
+    #[comptime] place: Place,
     #[define(E)] _dtype: ElemType,
     #[define(A)] _accumulator: ElemType,
 ) {
@@ -114,13 +124,12 @@ pub(super) fn backward_with_bias<E: Float, A: Float, N: Size>(
             let value = Vector::<f32, N>::cast_from(gradient[position]);
             let mut result = Vector::<f32, N>::new(0.0f32);
             if comptime!(size == 4) {
-                let words = mask.words(position as u32);
-                result = masked::<N>(value, words, &mask, 0usize);
+                let words = mask.words(position, place);
+                result = masked::<N>(value, position, words, &mask, 0usize, place);
             } else {
                 #[unroll]
                 for lane in 0..N::value() {
-                    let element = position * N::value() + lane;
-                    let word = pick(mask.words((element / 4) as u32), (element % 4) as u32);
+                    let word = mask.word(position * N::value() + lane, place);
                     let scaled = value.extract(lane) * mask.scale;
                     result.insert(lane, select(mask.keeps(word), scaled, 0.0f32));
                 }

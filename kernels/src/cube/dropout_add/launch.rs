@@ -8,26 +8,25 @@ use super::super::{
         F32, MAX_VECTOR, address, buffer, elementwise, empty, float, packed, rows, shape, typed,
         units_for, vector_size,
     },
-    philox::{check_positions, mask_argument},
+    philox::{mask_argument, place},
     reduce::{fold_rows, row_blocks},
 };
 use super::kernel;
-use crate::random::{KeepProbability, StreamKey};
+use crate::random::DropoutMask;
 
-/// `residual + dropout(input + bias)`, of `input`'s shape `[.., width]`; both `residual`, of the same
+/// `residual + mask * (input + bias)`, of `input`'s shape `[.., width]`; both `residual`, of the same
 /// shape, and `bias` `[width]` may be absent. Also the recomputation.
 ///
 /// # Errors
 ///
-/// If shapes or elements differ, an operand is empty or on another device, or there are more than
-/// 2^34 elements.
+/// If shapes or elements differ, an operand is empty or on another device, there are more than
+/// 2^34 elements, or the mask is of a slice that does not lie inside of its row of at most 2^32.
 pub fn dropout_add(
     client: &Client,
     input: &TensorHandle,
     residual: Option<&TensorHandle>,
     bias: Option<&TensorHandle>,
-    key: StreamKey,
-    keep: KeepProbability,
+    mask: DropoutMask,
 ) -> Result<TensorHandle, CubeError> {
     let dtype = input.dtype;
     float(client, "input", input)?;
@@ -41,7 +40,7 @@ pub fn dropout_add(
         shape("bias", bias, &[width])?;
     }
     let elements = input.shape().iter().product();
-    check_positions(elements)?;
+    let (place, part) = place(mask, elements)?;
     let address = address(client, elements)?;
 
     let input = packed(client, input);
@@ -63,11 +62,12 @@ pub fn dropout_add(
             buffer(&residual_or_any),
             buffer(&bias_or_any),
             buffer(&output),
-            mask_argument(key, keep),
+            mask_argument(mask, part),
             elements / lanes,
             width / lanes,
             residual.is_some(),
             bias.is_some(),
+            place,
             dtype,
         );
     }
@@ -93,14 +93,13 @@ pub fn dropout_add_backward(
     client: &Client,
     gradient: &TensorHandle,
     with_bias: bool,
-    key: StreamKey,
-    keep: KeepProbability,
+    mask: DropoutMask,
 ) -> Result<DropoutAddGradients, CubeError> {
     let dtype = gradient.dtype;
     float(client, "gradient", gradient)?;
     let (rows, width) = rows("gradient", gradient)?;
     let elements = rows * width;
-    check_positions(elements)?;
+    let (place, part) = place(mask, elements)?;
     let address = address(client, elements)?;
 
     let gradient = packed(client, gradient);
@@ -118,8 +117,9 @@ pub fn dropout_add_backward(
                 lanes,
                 buffer(&gradient),
                 buffer(&input),
-                mask_argument(key, keep),
+                mask_argument(mask, part),
                 elements / lanes,
+                place,
                 dtype,
             );
         }
@@ -143,10 +143,11 @@ pub fn dropout_add_backward(
             buffer(&gradient),
             buffer(&input),
             buffer(&partial),
-            mask_argument(key, keep),
+            mask_argument(mask, part),
             rows,
             rows_per_block,
             width / lanes,
+            place,
             dtype,
             F32,
         );

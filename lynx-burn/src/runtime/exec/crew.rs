@@ -13,27 +13,29 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use burn::prelude::Device;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::error::{Cause, StageFailure};
-use super::position::{Activity, Position};
-use crate::ids::{RankId, StageId};
+use super::grid::{Grid, ThreadName};
+use super::position::{Activity, Place, Position};
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::mailbox::StopSignal;
 use crate::runtime::stage::Stage;
+use crate::runtime::streams::Fenced;
 
 /// How often the crew looks whether somebody is stuck.
 const WATCH: Duration = Duration::from_millis(20);
 
 type Work<C> = Box<dyn FnOnce(&mut Stage<C>) + Send>;
 
-/// One thread for each rank of each stage, stage by stage.
+/// One thread for each worker.
 pub(crate) struct Crew<C: Chain> {
-    /// Of each stage.
-    ranks: usize,
+    grid: Grid,
     /// Nothing once the crew has failed.
     workers: Option<Vec<Worker<C>>>,
     positions: Vec<Arc<Position>>,
+    devices: Vec<Device>,
     stall: Duration,
     stop: Option<Sender<std::convert::Infallible>>,
     stop_signal: StopSignal,
@@ -42,7 +44,7 @@ pub(crate) struct Crew<C: Chain> {
 /// What one stage's job came to.
 struct Reply<R> {
     stage: usize,
-    result: Result<R, StageFailure>,
+    result: Result<Fenced<R>, StageFailure>,
 }
 
 /// A run that failed, and the stages that have not replied.
@@ -57,18 +59,19 @@ struct Worker<C: Chain> {
 }
 
 impl<C: Chain> Crew<C> {
-    /// Starts a thread for each stage, of which there are so many in a row for the ranks of one.
+    /// Starts a thread for each worker.
     ///
     /// # Errors
     ///
     /// If the system gives no thread.
     pub(crate) fn start(
         stages: Vec<Stage<C>>,
-        ranks: usize,
+        grid: Grid,
         positions: Vec<Arc<Position>>,
         (stall, single_threaded): (Duration, bool),
     ) -> std::io::Result<Self> {
         let mut workers = Vec::with_capacity(stages.len());
+        let devices = stages.iter().map(|stage| stage.device().clone()).collect();
         for (index, mut stage) in stages.into_iter().enumerate() {
             let (work, jobs) = unbounded::<Work<C>>();
             let alone = match single_threaded {
@@ -76,10 +79,7 @@ impl<C: Chain> Crew<C> {
                 false => None,
             };
             let thread = std::thread::Builder::new()
-                .name(match ranks {
-                    1 => format!("lynx-stage-{index}"),
-                    _ => format!("lynx-stage-{}.{}", index / ranks, index % ranks),
-                })
+                .name(ThreadName(grid, grid.seat(index)).to_string())
                 .spawn(move || {
                     for job in jobs {
                         match &alone {
@@ -96,9 +96,10 @@ impl<C: Chain> Crew<C> {
         }
         let (stop, stop_signal) = bounded(0);
         Ok(Self {
-            ranks,
+            grid,
             workers: Some(workers),
             positions,
+            devices,
             stall,
             stop: Some(stop),
             stop_signal,
@@ -114,10 +115,16 @@ impl<C: Chain> Crew<C> {
         self.positions[stage].clone()
     }
 
-    /// The stage and rank of a thread.
-    fn who(&self, index: usize) -> (StageId, Option<RankId>) {
-        let rank = (self.ranks > 1).then(|| RankId(index % self.ranks));
-        (StageId(index / self.ranks), rank)
+    /// Whose thread it is that failed, and how.
+    fn failure(grid: Grid, index: usize, place: Place, cause: Cause) -> StageFailure {
+        let seat = grid.seat(index);
+        StageFailure {
+            replica: (grid.replicas > 1).then_some(seat.replica),
+            stage: seat.stage,
+            rank: (grid.ranks > 1).then_some(seat.rank),
+            place,
+            cause,
+        }
     }
 
     /// Whether an earlier job failed.
@@ -125,7 +132,8 @@ impl<C: Chain> Crew<C> {
         self.workers.is_none()
     }
 
-    /// Runs one job on every stage and waits for all of them.
+    /// Runs one job on every worker, or on the first ones if there are fewer jobs, and waits for all
+    /// of them.
     ///
     /// # Errors
     ///
@@ -141,17 +149,19 @@ impl<C: Chain> Crew<C> {
         for (index, job) in jobs.into_iter().enumerate() {
             let done = done.clone();
             let position = self.positions[index].clone();
-            let (of_stage, rank) = self.who(index);
+            let grid = self.grid;
+            // What a job brings was made on this thread, and what it yields is used on it.
+            let job = Fenced::new(job, &self.devices[index]);
             let work: Work<C> = Box::new(move |stage| {
                 position.begin();
-                let result = catch_unwind(AssertUnwindSafe(|| job(stage)))
-                    .unwrap_or_else(|panic| Err(Cause::Panic(message(panic.as_ref()))));
-                let result = result.map_err(|cause| StageFailure {
-                    stage: of_stage,
-                    rank,
-                    place: position.place(),
-                    cause,
+                let job = AssertUnwindSafe(|| {
+                    let yielded = job.open()(stage)?;
+                    Ok(Fenced::new(yielded, stage.device()))
                 });
+                let result = catch_unwind(job)
+                    .unwrap_or_else(|panic| Err(Cause::Panic(message(panic.as_ref()))));
+                let result =
+                    result.map_err(|cause| Self::failure(grid, index, position.place(), cause));
                 position.end();
                 // Nobody listens any more after a failure.
                 let _ = done.send(Reply {
@@ -185,7 +195,7 @@ impl<C: Chain> Crew<C> {
                     missing.retain(|&stage| stage != reply.stage);
                     last_reply = Instant::now();
                     match reply.result {
-                        Ok(result) => results[reply.stage] = Some(result),
+                        Ok(result) => results[reply.stage] = Some(result.open()),
                         Err(failure) => {
                             // Neighbours must not wait for it.
                             self.stop = None;
@@ -235,13 +245,8 @@ impl<C: Chain> Crew<C> {
         if activity == Activity::Waiting && moving {
             return None;
         }
-        let (of_stage, rank) = self.who(stage);
-        Some(StageFailure {
-            stage: of_stage,
-            rank,
-            place: self.positions[stage].place(),
-            cause: Cause::Stalled(time),
-        })
+        let place = self.positions[stage].place();
+        Some(Self::failure(self.grid, stage, place, Cause::Stalled(time)))
     }
 
     /// Ends every thread, waiting for those that can end.

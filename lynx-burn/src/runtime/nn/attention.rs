@@ -24,8 +24,9 @@ pub struct CausalSelfAttentionConfig {
 ///
 /// It has no parameters: the layer that makes `qkv` and the one that mixes the heads are the
 /// model's. Backward keeps input, output and one number for each query. The weights, which grow with
-/// the square of the sequence, exist a tile at a time on the CPU, in single precision; elsewhere they
-/// are a whole matrix while a pass runs. The mask of the dropout is a function of the
+/// the square of the sequence, exist a tile at a time on the CPU, in single precision, and on devices
+/// of wgpu and CUDA, in single and half precision, for heads that fit into their shared memory;
+/// elsewhere they are a whole matrix while a pass runs. The mask of the dropout is a function of the
 /// place in `context`, as [`Dropout`](super::Dropout)'s, and the same as if that module had been
 /// applied to the weights.
 #[derive(Module, Debug)]

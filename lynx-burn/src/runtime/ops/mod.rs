@@ -48,28 +48,33 @@ pub type PlaceSlot = Arc<Mutex<Option<NodeGuard>>>;
     Flex: cfg(feature = "flex"),
     Cube: cfg(any(feature = "wgpu", feature = "cuda")),
     Remote: cfg(feature = "remote"),
+    Fusion: cfg(feature = "fusion"),
     Autodiff,
 )]
 pub trait RecomputeOps: Backend {
     /// `input` itself, its gradient collected under `anchor`.
+    #[fusion(default)]
     fn segment_enter(input: FloatTensor<Self>, anchor: FloatTensor<Self>) -> FloatTensor<Self> {
         let _ = anchor;
         input
     }
 
     /// `output` itself; leaves its place on the tape in `place`.
+    #[fusion(default)]
     fn segment_hold(output: FloatTensor<Self>, place: PlaceSlot) -> FloatTensor<Self> {
         let _ = place;
         output
     }
 
     /// `token`, deeper than `place`; its backward does nothing.
+    #[fusion(default)]
     fn segment_join(token: FloatTensor<Self>, place: NodeGuard) -> FloatTensor<Self> {
         let _ = place;
         token
     }
 
     /// `token`, whose backward hands `gradient` to `place` and goes on as before.
+    #[fusion(default)]
     fn segment_seed(
         token: FloatTensor<Self>,
         place: NodeGuard,

@@ -22,6 +22,7 @@ use super::{Stage, StageError};
 use crate::ids::{MicroBatchId, SegmentId};
 use crate::plan::advance::Advance;
 use crate::runtime::chain::Chain;
+use crate::runtime::streams::SideStream;
 use crate::units::Bytes;
 
 /// What a stage may recompute while it waits.
@@ -80,14 +81,18 @@ impl<C: Chain> Stage<C> {
         let mut flight = flight.ok_or_else(|| nothing.clone())?;
         let skipped = flight.take_skipped(found.place).ok_or(nothing)?;
         let work = (skipped, found.pieces);
-        let rebuilt = self.rebuild(
-            micro_batch,
-            flight.size(),
-            work,
-            flight.target(),
-            // What ranks must do together is not done ahead.
-            &mut Alone,
-        )?;
+        let stream = self.side.as_ref().map(SideStream::fork);
+        // What ranks must do together is not done ahead.
+        let (size, target) = (flight.size(), flight.target());
+        let rebuild = || self.rebuild(micro_batch, size, work, target, &mut Alone);
+        let rebuilt = match stream {
+            Some(stream) => stream.executes(rebuild),
+            None => rebuild(),
+        };
+        if let Some(side) = &mut self.side {
+            side.close();
+        }
+        let rebuilt = rebuilt?;
         flight.put_rebuilt(found.place, rebuilt);
         self.flights.insert(micro_batch, flight);
         Ok(())

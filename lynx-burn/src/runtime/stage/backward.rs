@@ -28,6 +28,7 @@ impl<C: Chain> Stage<C> {
             .into_iter()
             .map(|gradient| gradient.map(|gradient| gradient.moved_to(&self.device)))
             .collect();
+        self.join_streams();
         // What is left stays in its place: in between, it may be recomputed ahead.
         while let Some((held, bytes)) = self.pop_held(micro_batch) {
             match held {
@@ -131,6 +132,7 @@ impl<C: Chain> Stage<C> {
             window,
         };
         let sums = ranks.sum(self, sum, parts)?;
+        self.join_streams();
         for (place, sum) in places.into_iter().zip(sums) {
             gradients[place] = Some(sum);
         }

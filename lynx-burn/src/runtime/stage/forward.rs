@@ -23,6 +23,7 @@ impl<C: Chain> Stage<C> {
     ) -> Result<PieceOutput<C::Boundary>, StageError> {
         let input = input.map_tensors(&mut ToDevice(&self.device));
         let target = target.map(|target| target.map_tensors(&mut ToDevice(&self.device)));
+        self.join_streams();
         let arriving = Signature::of(&input);
         let arrived = arriving.bytes_from(self.meter.smallest());
         let mut flight = Flight::new(arrived, arriving.bytes());
@@ -119,6 +120,7 @@ impl<C: Chain> Stage<C> {
         };
         let entered = self.reading();
         let sums = ranks.sum(self, sum, taken.0)?;
+        self.join_streams();
         let smallest = self.meter.smallest();
         let sizes = sums.iter().map(|sum| sum.bytes());
         let made: u64 = sizes.filter(|&size| size >= smallest).sum();
@@ -206,6 +208,7 @@ impl<C: Chain> Stage<C> {
     ) -> Result<PieceOutput<C::Boundary>, StageError> {
         let target = target.map(|target| target.map_tensors(&mut ToDevice(&self.device)));
         let mut output = PieceOutput::Next(input.map_tensors(&mut ToDevice(&self.device)));
+        self.join_streams();
         for piece in 0..self.pieces.len() {
             let PieceOutput::Next(current) = output else {
                 break;

@@ -12,6 +12,7 @@ mod forward;
 mod piece;
 mod ranks;
 mod rebuild;
+mod reduction;
 mod report;
 mod restore;
 mod update;
@@ -40,8 +41,9 @@ use super::chain::{Chain, Context, Mode};
 use super::exec::position::{Pass, Position};
 use super::memory::{Meter, ledger::Ledger};
 use super::parcel::Parcel;
+use super::streams::SideStream;
 use super::tape::Tape;
-use crate::ids::{MicroBatchId, RankId, SegmentId, StageId};
+use crate::ids::{MicroBatchId, RankId, ReplicaId, SegmentId, StageId};
 use crate::plan::layout::ChainLayout;
 use crate::plan::policy::StagePolicy;
 use crate::units::Bytes;
@@ -49,6 +51,7 @@ use crate::units::Bytes;
 /// Everything that one worker owns.
 pub(crate) struct Stage<C: Chain> {
     id: StageId,
+    replica: ReplicaId,
     /// Which of how many ranks.
     share: (RankId, usize),
     /// Where the ranks meet.
@@ -72,6 +75,8 @@ pub(crate) struct Stage<C: Chain> {
     elsewhere: i64,
     seed: u64,
     step: u64,
+    /// The place among all replicas' micro-batches of this one's first.
+    first_micro_batch: usize,
     recomputed: Vec<u64>,
     /// Since the last time somebody asked.
     rebuildings: Vec<Rebuilding>,
@@ -81,12 +86,15 @@ pub(crate) struct Stage<C: Chain> {
     /// The most bytes that a forward added to the ledger, for a moment or to stay, in the run before
     /// and in this one. (A thread's very first forward also fills caches.)
     forward_growth: (i64, i64),
+    /// What is recomputed ahead is queued here.
+    side: Option<SideStream>,
     position: Arc<Position>,
 }
 
 /// What a stage is made of.
 pub(crate) struct StageParts<'a, C> {
     pub(crate) id: StageId,
+    pub(crate) replica: ReplicaId,
     /// Which of how many ranks.
     pub(crate) share: (RankId, usize),
     /// The whole chain, with the collectives between these ranks.
@@ -99,12 +107,15 @@ pub(crate) struct StageParts<'a, C> {
     pub(crate) optimizer: ModuleOptimizer,
     pub(crate) seed: u64,
     pub(crate) ahead: Ahead,
+    /// Whether what is recomputed ahead has a stream of its own.
+    pub(crate) streams: bool,
     pub(crate) position: Arc<Position>,
 }
 
 impl<C: Chain> Stage<C> {
     pub(crate) fn new(parts: StageParts<'_, C>) -> Self {
         let sums = Sums::of(parts.layout);
+        let device = parts.device.clone();
         let first_trainable = parts.first_trainable;
         let (ranges, runs) = piece::deal(&parts.policy, parts.layout, &sums, first_trainable);
         let pieces: Vec<Piece<C>> = ranges
@@ -113,6 +124,7 @@ impl<C: Chain> Stage<C> {
             .collect();
         Self {
             id: parts.id,
+            replica: parts.replica,
             share: parts.share,
             sums,
             meter: Meter::None,
@@ -132,11 +144,13 @@ impl<C: Chain> Stage<C> {
             ledger: Ledger::default(),
             seed: parts.seed,
             step: 0,
+            first_micro_batch: 0,
             recomputed: vec![0; parts.range.len()],
             rebuildings: Vec::new(),
             ahead: parts.ahead,
             sizes: Sizes::new(),
             forward_growth: (0, 0),
+            side: parts.streams.then(|| SideStream::of(&device)).flatten(),
             position: parts.position,
             module: parts.module,
         }
@@ -167,9 +181,23 @@ impl<C: Chain> Stage<C> {
         &self.module
     }
 
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Lets the stage's own stream wait for what was recomputed ahead on the other. Before this, only
+    /// transfers may be queued: what autodiff finds in nobody else's hands it changes in place, even
+    /// what a recompute that is still queued has yet to read.
+    pub(super) fn join_streams(&mut self) {
+        if let Some(side) = &mut self.side {
+            side.join();
+        }
+    }
+
     /// Prepares for a step: begins a new peak and counts from zero.
-    pub(crate) fn begin(&mut self, step: u64) {
+    pub(crate) fn begin(&mut self, step: u64, first_micro_batch: usize) {
         self.step = step;
+        self.first_micro_batch = first_micro_batch;
         self.meter = Meter::of(&self.device);
         self.flights.clear();
         self.ledger.reset_peak();
@@ -182,6 +210,7 @@ impl<C: Chain> Stage<C> {
 
     pub(crate) fn report(&self, times: StageTimes) -> StageReport {
         StageReport {
+            replica: self.replica,
             stage: self.id,
             rank: self.share.0,
             retained_peak: self.ledger.peak(),
@@ -209,8 +238,9 @@ impl<C: Chain> Stage<C> {
         let place = segment.min(self.sums.segments().saturating_sub(1));
         self.position.at(micro_batch, place, pass);
         let (rank, ranks) = self.share;
-        Context::new(mode, self.seed, self.step, micro_batch, SegmentId(segment))
-            .on_rank(rank, ranks)
+        // Chance must not depend on who the micro-batch is dealt to.
+        let of_all = MicroBatchId(self.first_micro_batch + micro_batch.0);
+        Context::new(mode, self.seed, self.step, of_all, SegmentId(segment)).on_rank(rank, ranks)
     }
 
     /// Runs a piece without a tape. The target is for the stage's last one.

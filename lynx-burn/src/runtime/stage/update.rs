@@ -93,6 +93,7 @@ impl<C: Chain> Stage<C> {
 
     /// Scales the summed gradients, lets the optimizer use them, and begins anew.
     pub(crate) fn apply(&mut self, learning_rate: f64, scale: Option<f64>) {
+        self.join_streams();
         let mut sums = self.accumulator.take();
         let mut gradients = GradientsParams::new();
         parameters::visit(&self.module, |_, parameter| {

@@ -43,6 +43,8 @@ pub struct TrainerBuilder {
     pub(super) schedule: ScheduleSource,
     pub(super) devices: Vec<Device>,
     pub(super) ranks: usize,
+    pub(super) replicas: usize,
+    pub(super) replica_link: Option<LinkSpeed>,
     pub(super) collective_link: Option<LinkSpeed>,
     pub(super) mailbox_capacity: usize,
     pub(super) seed: u64,
@@ -53,6 +55,7 @@ pub struct TrainerBuilder {
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) link: Option<LinkSpeed>,
     pub(super) overlap: Overlap,
+    pub(super) streams: bool,
     pub(super) ahead: Option<Vec<Vec<Advance>>>,
     /// One for all stages, or one for each.
     pub(super) memory_budgets: Vec<Bytes>,
@@ -66,6 +69,8 @@ impl Default for TrainerBuilder {
             schedule: ScheduleSource::Kind(Kind::OneFOneB),
             devices: Vec::new(),
             ranks: 1,
+            replicas: 1,
+            replica_link: None,
             collective_link: None,
             mailbox_capacity: 1,
             seed: 0,
@@ -77,6 +82,7 @@ impl Default for TrainerBuilder {
             observer: None,
             link: None,
             overlap: Overlap::default(),
+            streams: false,
             ahead: None,
             memory_budgets: Vec::new(),
         }
@@ -91,6 +97,7 @@ impl std::fmt::Debug for TrainerBuilder {
             .field("schedule", &self.schedule)
             .field("devices", &self.devices)
             .field("ranks", &self.ranks)
+            .field("replicas", &self.replicas)
             .finish_non_exhaustive()
     }
 }
@@ -129,8 +136,9 @@ impl TrainerBuilder {
         self
     }
 
-    /// A complete schedule, transfers included; steps then have its number of micro-batches. It is
-    /// validated when the trainer is made.
+    /// A complete schedule, transfers included and, of several replicas, the
+    /// [reductions](crate::plan::schedule::reduce_gradients); each replica then has its number of
+    /// micro-batches in a step. It is validated when the trainer is made.
     #[must_use]
     pub fn schedule_given(mut self, schedule: Schedule) -> Self {
         self.schedule = ScheduleSource::Given(Arc::new(schedule));
@@ -154,8 +162,30 @@ impl TrainerBuilder {
         self
     }
 
-    /// One device for all stages, one for each, or one for each rank of each stage, stage by stage.
-    /// Default: Burn's default device.
+    /// So many replicas of the whole pipeline train together (data parallelism). Default: one.
+    ///
+    /// The micro-batches of a step are dealt to them in order, as many to each, so a step needs a
+    /// multiple of the replicas. All run one schedule, and their gradients are summed behind the last
+    /// backward of each stage: then each has the gradients of the whole step, up to rounding those of
+    /// one replica, and makes the same update. What a replica draws at random is its micro-batches',
+    /// whoever they are dealt to.
+    #[must_use]
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// Gives the links between the replicas of a stage a bandwidth and a latency, as
+    /// [`collective_link`](Self::collective_link) does for its ranks. Gradients of more than 16 MiB
+    /// are several sums, one after the other. Default: none.
+    #[must_use]
+    pub fn replica_link(mut self, speed: LinkSpeed) -> Self {
+        self.replica_link = Some(speed);
+        self
+    }
+
+    /// One device for all stages, one for each, one for each rank of each stage, stage by stage, or
+    /// as many again for each replica, replica by replica. Default: Burn's default device.
     #[must_use]
     pub fn devices(mut self, devices: impl IntoIterator<Item = Device>) -> Self {
         self.devices = devices.into_iter().collect();
@@ -182,6 +212,20 @@ impl TrainerBuilder {
     #[must_use]
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.overlap = overlap;
+        self
+    }
+
+    /// On a device with streams (CubeCL: wgpu, CUDA), what is recomputed before its backward is queued
+    /// on a stream beside the stage's own, on which transfers go on. The results are the same, bit for
+    /// bit. Default: no.
+    ///
+    /// A sum over CUDA devices, which runs on the devices and not in the stage's thread, can then pass
+    /// at the same time as the recompute. It costs four operations on one element each time, and the
+    /// second stream has a memory pool of its own, so a device may reserve more than it uses. wgpu has
+    /// one queue for all streams and gains nothing.
+    #[must_use]
+    pub fn streams(mut self, streams: bool) -> Self {
+        self.streams = streams;
         self
     }
 

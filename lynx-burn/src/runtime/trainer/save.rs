@@ -52,21 +52,22 @@ impl<C: Chain> Trainer<C> {
     /// `about`: whatever the program needs to make this trainer again. Then removes the oldest beyond
     /// those to keep.
     ///
-    /// What is written does not depend on stages, ranks, schedule or policy. Gradients that have not been
+    /// What is written does not depend on replicas, stages, ranks, schedule or policy. Gradients that have not been
     /// [applied](Self::update) are not part of it.
     ///
     /// # Errors
     ///
     /// If the disk is full, for example: then no earlier save has changed. Or if the trainer is over.
     pub fn save(&mut self, saves: &Saves, about: &impl Serialize) -> Result<Save, SaveError> {
-        let seed = self.each(|stage| stage.seed())?.first().copied();
+        let seed = self.first_replica(|stage| stage.seed())?.first().copied();
         let draft = saves.begin(self.step)?;
         let about = serde_json::to_vec_pretty(about);
         draft.about(&about.map_err(SaveError::encode(saves.path()))?)?;
         let ranks = self.ranks();
-        weights::write(&self.modules()?, ranks, &draft.weights())?;
+        let modules = self.first_replica(|stage| stage.module().clone())?;
+        weights::write(&modules, ranks, &draft.weights())?;
         let states = self
-            .each(|stage| stage.states())?
+            .first_replica(|stage| stage.states())?
             .into_iter()
             .collect::<Result<_, _>>()
             .map_err(SaveError::encode(&draft.states()))?;
@@ -81,8 +82,8 @@ impl<C: Chain> Trainer<C> {
     /// would have followed it.
     ///
     /// On `flex` that step has the same bits, whatever stages, schedule and policy the trainer has,
-    /// except where a parameter is tied across stages (see [`Chain`]) or the number of ranks is
-    /// another.
+    /// except where a parameter is tied across stages (see [`Chain`]) or the number of ranks or
+    /// replicas is another.
     ///
     /// # Errors
     ///
@@ -103,7 +104,7 @@ impl<C: Chain> Trainer<C> {
     }
 
     fn take(&mut self, save: &Save, training: bool) -> Result<(), LoadError> {
-        let forms = self.each(|stage| stage.forms())?;
+        let forms = self.first_replica(|stage| stage.forms())?;
         let forms = forms.into_iter().flatten().collect();
         weights::compare(&save.checked(save.weights())?, &forms)?;
         if training {

@@ -99,6 +99,7 @@ pub(in super::super) fn of_queries<E: Float, N: Size>(
                 &mut slopes,
                 &mask,
                 head,
+                heads,
                 query,
                 key + left,
                 seq,

@@ -13,6 +13,7 @@ use burn::backend::{Autodiff, Backend, TensorMetadata};
 use burn::tensor::{Shape, Slice, TensorData};
 
 use super::dropout_add::mask;
+use super::shapes::{as_statistics, like};
 use super::{Drop, Kernels};
 
 /// The gradient of queries, keys and values.
@@ -47,7 +48,7 @@ pub(super) fn tracked<B: Kernels, C: CheckpointStrategy>(
     heads: usize,
     drop: Option<Drop>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let [out, lse] = B::attention_forward(qkv.primitive().clone(), heads, drop);
+    let (out, lse) = B::attention_forward(qkv.primitive().clone(), heads, drop);
     match Attention
         .prepare::<C>([qkv.node()])
         .compute_bound()
@@ -121,7 +122,7 @@ pub(super) fn forward<B: Backend>(
     qkv: FloatTensor<B>,
     heads: usize,
     drop: Option<Drop>,
-) -> [FloatTensor<B>; 2] {
+) -> (FloatTensor<B>, FloatTensor<B>) {
     let ([queries, keys, values], scale) = split::<B>(qkv, heads);
     let scores = scores::<B>(queries, keys, scale);
     let largest = B::float_max_dim(scores.clone(), 3);
@@ -134,7 +135,7 @@ pub(super) fn forward<B: Backend>(
     let mixed = B::float_matmul(dropped::<B>(weights, drop), values);
     let shape = lse.shape();
     let lse = B::float_reshape(lse, Shape::from(vec![shape[0], shape[1], shape[2]]));
-    [joined::<B>(mixed), lse]
+    (joined::<B>(mixed), as_statistics::<B>(lse))
 }
 
 /// Backward, composed.
@@ -149,6 +150,7 @@ pub(super) fn backward<B: Backend>(
     let shape = queries.shape();
     let (batch, seq, d_head) = (shape[0], shape[2], shape[3]);
     let lse = B::float_reshape(lse, Shape::from(vec![batch, heads, seq, 1]));
+    let lse = like::<B>(lse, &queries);
     let weights = B::float_exp(B::float_sub(
         scores::<B>(queries.clone(), keys.clone(), scale),
         lse,

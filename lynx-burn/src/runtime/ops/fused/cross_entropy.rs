@@ -10,6 +10,7 @@ use burn::backend::{Autodiff, Backend, TensorMetadata};
 use burn::tensor::{IndexingUpdateOp, Shape};
 
 use super::Kernels;
+use super::shapes::{as_statistics, like};
 
 /// The gradient of the logits.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ pub(super) fn tracked<B: Kernels, C: CheckpointStrategy>(
     logits: FloatTensor<Autodiff<B, C>>,
     targets: IntTensor<B>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let [loss, lse] = B::cross_entropy_forward(logits.primitive().clone(), targets.clone());
+    let (loss, lse) = B::cross_entropy_forward(logits.primitive().clone(), targets.clone());
     match CrossEntropy
         .prepare::<C>([logits.node()])
         .compute_bound()
@@ -76,7 +77,7 @@ fn counted<B: Backend>(
 pub(super) fn forward<B: Backend>(
     logits: FloatTensor<B>,
     targets: IntTensor<B>,
-) -> [FloatTensor<B>; 2] {
+) -> (FloatTensor<B>, FloatTensor<B>) {
     let (classes, counts, count) = counted::<B>(&logits, targets);
     let largest = B::float_max_dim(logits.clone(), 1);
     let shifted = B::float_sub(logits.clone(), largest.clone());
@@ -85,7 +86,8 @@ pub(super) fn forward<B: Backend>(
     let hit = B::float_gather(1, logits, classes);
     let losses = B::float_mul(B::float_sub(lse.clone(), hit), counts);
     let loss = B::float_div(B::float_sum_dim(losses, 0), count);
-    [B::float_reshape(loss, Shape::from(vec![1])), lse]
+    let loss = B::float_reshape(loss, Shape::from(vec![1]));
+    (loss, as_statistics::<B>(lse))
 }
 
 /// Backward, composed.
@@ -96,6 +98,7 @@ pub(super) fn backward<B: Backend>(
     gradient: FloatTensor<B>,
 ) -> FloatTensor<B> {
     let (classes, counts, count) = counted::<B>(&logits, targets);
+    let lse = like::<B>(lse, &logits);
     let probabilities = B::float_exp(B::float_sub(logits, lse));
     let minus_one = B::float_neg(counts.clone());
     let probabilities = B::float_mul(probabilities, counts);

@@ -12,7 +12,7 @@ use burn::backend::{Autodiff, Backend, TensorMetadata};
 use burn::tensor::{DType, Shape, TensorData};
 
 use super::shapes::{shifted, sum_rows};
-use super::{Drop, Kernels};
+use super::{Drop, Kernels, Optional};
 
 /// Which parents follow the input.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl<B: Kernels, const N: usize> Backward<B, N> for DropoutAdd {
         let (drop, others) = ops.state;
         let residual = others.residual.then(|| gradient.clone());
         let (dx, dbias) = B::dropout_add_backward(gradient, others.bias, drop);
-        let found = [Some(dx), dbias, residual].into_iter().flatten();
+        let found = [Some(dx), dbias.option(), residual].into_iter().flatten();
         for (parent, gradient) in ops.parents.into_iter().zip(found) {
             if let Some(parent) = parent {
                 grads.register::<B>(parent.id, gradient);
@@ -68,7 +68,8 @@ impl<B: Kernels> RetroForward for Replay<B> {
             return;
         };
         let bias = self.others.bias.then(|| parents.next()).flatten();
-        let y = B::dropout_add_forward(x, bias, parents.next(), self.drop);
+        let (bias, residual) = (Optional::of(bias), Optional::of(parents.next()));
+        let y = B::dropout_add_forward(x, bias, residual, self.drop);
         states.save(out, y);
     }
 }
@@ -82,10 +83,8 @@ pub(super) fn tracked<B: Kernels, C: CheckpointStrategy>(
 ) -> FloatTensor<Autodiff<B, C>> {
     let y = B::dropout_add_forward(
         x.primitive().clone(),
-        bias.as_ref().map(|bias| bias.primitive().clone()),
-        residual
-            .as_ref()
-            .map(|residual| residual.primitive().clone()),
+        Optional::of(bias.as_ref().map(|bias| bias.primitive().clone())),
+        Optional::of(residual.as_ref().map(|it| it.primitive().clone())),
         drop,
     );
     let others = Others {

@@ -10,7 +10,7 @@ use burn::tensor::{DType, Shape, TensorData};
 use lynx_kernels::gelu::Form;
 use lynx_kernels::{KernelError, attention, cross_entropy, dropout_add, gelu, layer_norm};
 
-use super::shapes::rows;
+use super::shapes::{one_a_row, rows};
 use super::{Drop, Kernels, Optional, fused_ops};
 
 fused_ops!(Flex);
@@ -23,8 +23,8 @@ impl Input {
         Self(tensor.to_contiguous())
     }
 
-    fn optional(tensor: Option<FlexTensor>) -> Option<Self> {
-        tensor.map(Self::new)
+    fn optional(tensor: Optional<Flex>) -> Option<Self> {
+        tensor.option().map(Self::new)
     }
 
     fn read(&self) -> &[f32] {
@@ -56,24 +56,15 @@ fn fitting<T>(result: Result<T, KernelError>) -> T {
     }
 }
 
-/// The shape of `[..., width]` with one element instead of the last axis.
-fn one_a_row(shape: &Shape) -> Shape {
-    let mut dimensions = shape.to_vec();
-    if let Some(last) = dimensions.last_mut() {
-        *last = 1;
-    }
-    Shape::from(dimensions)
-}
-
 impl Kernels for Flex {
     fn layer_norm_forward(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
-        beta: Option<FloatTensor<Self>>,
+        beta: Optional<Self>,
         epsilon: f64,
-    ) -> [FloatTensor<Self>; 3] {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         if !known(&x) {
-            return super::layer_norm::forward::<Self>(x, gamma, beta, epsilon);
+            return super::layer_norm::forward::<Self>(x, gamma, beta.option(), epsilon);
         }
         let shape = x.shape();
         let (rows, width) = rows::<Self>(&x);
@@ -90,22 +81,22 @@ impl Kernels for Flex {
             &mut rstd,
         ));
         let statistics = one_a_row(&shape);
-        [
+        (
             tensor(y, shape),
             tensor(mean, statistics.clone()),
             tensor(rstd, statistics),
-        ]
+        )
     }
 
     fn layer_norm_recompute(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
-        beta: Option<FloatTensor<Self>>,
+        beta: Optional<Self>,
         mean: FloatTensor<Self>,
         rstd: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
         if !known(&x) {
-            return super::layer_norm::recompute::<Self>(x, gamma, beta, mean, rstd);
+            return super::layer_norm::recompute::<Self>(x, gamma, beta.option(), mean, rstd);
         }
         let shape = x.shape();
         let (rows, width) = rows::<Self>(&x);
@@ -130,7 +121,7 @@ impl Kernels for Flex {
         mean: FloatTensor<Self>,
         rstd: FloatTensor<Self>,
         gradient: FloatTensor<Self>,
-    ) -> [FloatTensor<Self>; 3] {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         if !known(&x) {
             return super::layer_norm::backward::<Self>(x, gamma, mean, rstd, gradient);
         }
@@ -150,20 +141,20 @@ impl Kernels for Flex {
             &mut dbeta,
         ));
         let vector = Shape::from(vec![width]);
-        [
+        (
             tensor(dx, shape),
             tensor(dgamma, vector.clone()),
             tensor(dbeta, vector),
-        ]
+        )
     }
 
     fn bias_gelu_forward(
         x: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
+        bias: Optional<Self>,
         form: Form,
     ) -> FloatTensor<Self> {
         if !known(&x) {
-            return super::gelu::forward::<Self>(x, bias, form);
+            return super::gelu::forward::<Self>(x, bias.option(), form);
         }
         let shape = x.shape();
         let (rows, width) = rows::<Self>(&x);
@@ -177,12 +168,13 @@ impl Kernels for Flex {
 
     fn bias_gelu_backward(
         x: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
+        bias: Optional<Self>,
         form: Form,
         gradient: FloatTensor<Self>,
-    ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>) {
+    ) -> (FloatTensor<Self>, Optional<Self>) {
         if !known(&x) {
-            return super::gelu::backward::<Self>(x, bias, form, gradient);
+            let (dx, dbias) = super::gelu::backward::<Self>(x, bias.option(), form, gradient);
+            return (dx, Optional::of(dbias));
         }
         let shape = x.shape();
         let (rows, width) = rows::<Self>(&x);
@@ -199,17 +191,17 @@ impl Kernels for Flex {
             dbias.as_deref_mut(),
         ));
         let dbias = dbias.map(|dbias| tensor(dbias, Shape::from(vec![width])));
-        (tensor(dx, shape), dbias)
+        (tensor(dx, shape), Optional::of(dbias))
     }
 
     fn dropout_add_forward(
         x: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
-        residual: Option<FloatTensor<Self>>,
+        bias: Optional<Self>,
+        residual: Optional<Self>,
         drop: Drop,
     ) -> FloatTensor<Self> {
         if !known(&x) {
-            return super::dropout_add::forward::<Self>(x, bias, residual, drop);
+            return super::dropout_add::forward::<Self>(x, bias.option(), residual.option(), drop);
         }
         let shape = x.shape();
         let (rows, width) = rows::<Self>(&x);
@@ -231,9 +223,10 @@ impl Kernels for Flex {
         gradient: FloatTensor<Self>,
         with_bias: bool,
         drop: Drop,
-    ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>) {
+    ) -> (FloatTensor<Self>, Optional<Self>) {
         if !known(&gradient) {
-            return super::dropout_add::backward::<Self>(gradient, with_bias, drop);
+            let (dx, dbias) = super::dropout_add::backward::<Self>(gradient, with_bias, drop);
+            return (dx, Optional::of(dbias));
         }
         let shape = gradient.shape();
         let (rows, width) = rows::<Self>(&gradient);
@@ -250,14 +243,14 @@ impl Kernels for Flex {
             write,
         ));
         let dbias = dbias.map(|dbias| tensor(dbias, Shape::from(vec![width])));
-        (tensor(dx, shape), dbias)
+        (tensor(dx, shape), Optional::of(dbias))
     }
 
     fn attention_forward(
         qkv: FloatTensor<Self>,
         heads: usize,
         drop: Option<Drop>,
-    ) -> [FloatTensor<Self>; 2] {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         if !known(&qkv) {
             return super::attention::forward::<Self>(qkv, heads, drop);
         }
@@ -272,10 +265,10 @@ impl Kernels for Flex {
             &mut lse,
         ));
         let (batch, seq) = (sizes.batch(), sizes.seq());
-        [
+        (
             tensor(out, Shape::from(vec![batch, seq, heads * sizes.d_head()])),
             tensor(lse, Shape::from(vec![batch, heads, seq])),
-        ]
+        )
     }
 
     fn attention_backward(
@@ -307,7 +300,7 @@ impl Kernels for Flex {
     fn cross_entropy_forward(
         logits: FloatTensor<Self>,
         targets: IntTensor<Self>,
-    ) -> [FloatTensor<Self>; 2] {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         if !known(&logits) {
             return super::cross_entropy::forward::<Self>(logits, targets);
         }
@@ -321,10 +314,10 @@ impl Kernels for Flex {
             &mut losses,
             &mut lse,
         ));
-        [
+        (
             tensor(vec![loss], Shape::from(vec![1])),
             tensor(lse, Shape::from(vec![rows, 1])),
-        ]
+        )
     }
 
     fn cross_entropy_backward(

@@ -11,8 +11,8 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend};
 use lynx_kernels::gelu::Form;
 
-use super::Kernels;
 use super::shapes::{shifted, sum_rows};
+use super::{Kernels, Optional};
 
 /// Gradients of input and, as a second parent, bias.
 #[derive(Debug)]
@@ -32,8 +32,9 @@ impl<B: Kernels, const N: usize> Backward<B, N> for Gelu {
         let (x, bias, form) = ops.state;
         let x = checkpointer.retrieve_node_output::<FloatTensor<B>>(x);
         let bias = bias.map(|bias| checkpointer.retrieve_node_output::<FloatTensor<B>>(bias));
-        let (dx, dbias) = B::bias_gelu_backward(x, bias, form, gradient);
-        for (parent, gradient) in ops.parents.into_iter().zip([Some(dx), dbias]) {
+        let (dx, dbias) = B::bias_gelu_backward(x, Optional::of(bias), form, gradient);
+        let found = [Some(dx), dbias.option()];
+        for (parent, gradient) in ops.parents.into_iter().zip(found) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
                 grads.register::<B>(parent.id, gradient);
             }
@@ -56,7 +57,7 @@ impl<B: Kernels> RetroForward for Replay<B> {
         let bias = self
             .bias
             .map(|bias| states.get_state::<FloatTensor<B>>(&bias));
-        states.save(out, B::bias_gelu_forward(x, bias, self.form));
+        states.save(out, B::bias_gelu_forward(x, Optional::of(bias), self.form));
     }
 }
 
@@ -68,7 +69,7 @@ pub(super) fn tracked<B: Kernels, C: CheckpointStrategy>(
 ) -> FloatTensor<Autodiff<B, C>> {
     let y = B::bias_gelu_forward(
         x.primitive().clone(),
-        bias.as_ref().map(|bias| bias.primitive().clone()),
+        Optional::of(bias.as_ref().map(|bias| bias.primitive().clone())),
         form,
     );
     match bias {

@@ -10,8 +10,8 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, TensorMetadata};
 
-use super::Kernels;
-use super::shapes::{as_last_axis, shifted, sum_rows};
+use super::shapes::{as_last_axis, as_statistics, like, shifted, sum_rows};
+use super::{Kernels, Optional};
 
 /// Gradients of input, gamma and, as a third parent, beta.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl<B: Kernels, const N: usize> Backward<B, N> for LayerNorm {
         let (x, gamma, mean, rstd) = ops.state;
         let x = checkpointer.retrieve_node_output::<FloatTensor<B>>(x);
         let gamma = checkpointer.retrieve_node_output::<FloatTensor<B>>(gamma);
-        let found = B::layer_norm_backward(x, gamma, mean, rstd, gradient);
+        let found: [_; 3] = B::layer_norm_backward(x, gamma, mean, rstd, gradient).into();
         for (parent, gradient) in ops.parents.into_iter().zip(found) {
             if let Some(parent) = parent {
                 grads.register::<B>(parent.id, gradient);
@@ -57,7 +57,8 @@ impl<B: Kernels> RetroForward for Replay<B> {
         let beta = self
             .beta
             .map(|beta| states.get_state::<FloatTensor<B>>(&beta));
-        let y = B::layer_norm_recompute(x, gamma, beta, self.mean.clone(), self.rstd.clone());
+        let (beta, mean, rstd) = (Optional::of(beta), self.mean.clone(), self.rstd.clone());
+        let y = B::layer_norm_recompute(x, gamma, beta, mean, rstd);
         states.save(out, y);
     }
 }
@@ -69,10 +70,10 @@ pub(super) fn tracked<B: Kernels, C: CheckpointStrategy>(
     beta: Option<FloatTensor<Autodiff<B, C>>>,
     epsilon: f64,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let [y, mean, rstd] = B::layer_norm_forward(
+    let (y, mean, rstd) = B::layer_norm_forward(
         x.primitive().clone(),
         gamma.primitive().clone(),
-        beta.as_ref().map(|beta| beta.primitive().clone()),
+        Optional::of(beta.as_ref().map(|beta| beta.primitive().clone())),
         epsilon,
     );
     match beta {
@@ -116,14 +117,14 @@ pub(super) fn forward<B: Backend>(
     gamma: FloatTensor<B>,
     beta: Option<FloatTensor<B>>,
     epsilon: f64,
-) -> [FloatTensor<B>; 3] {
+) -> (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>) {
     let last = x.shape().num_dims() - 1;
     let mean = B::float_mean_dim(x.clone(), last);
     let centred = B::float_sub(x.clone(), mean.clone());
     let variance = B::float_mean_dim(B::float_mul(centred.clone(), centred), last);
     let rstd = B::float_recip(B::float_sqrt(B::float_add_scalar(variance, epsilon.into())));
     let y = recompute::<B>(x, gamma, beta, mean.clone(), rstd.clone());
-    [y, mean, rstd]
+    (y, as_statistics::<B>(mean), as_statistics::<B>(rstd))
 }
 
 /// Recompute, composed.
@@ -135,6 +136,7 @@ pub(super) fn recompute<B: Backend>(
     rstd: FloatTensor<B>,
 ) -> FloatTensor<B> {
     let dimensions = x.shape().num_dims();
+    let [mean, rstd] = [mean, rstd].map(|it| like::<B>(it, &x));
     let norm = B::float_mul(B::float_sub(x, mean), rstd);
     let scaled = B::float_mul(norm, as_last_axis::<B>(gamma, dimensions));
     shifted::<B>(scaled, beta)
@@ -147,8 +149,9 @@ pub(super) fn backward<B: Backend>(
     mean: FloatTensor<B>,
     rstd: FloatTensor<B>,
     gradient: FloatTensor<B>,
-) -> [FloatTensor<B>; 3] {
+) -> (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>) {
     let dimensions = x.shape().num_dims();
+    let [mean, rstd] = [mean, rstd].map(|it| like::<B>(it, &x));
     let last = dimensions - 1;
     let norm = B::float_mul(B::float_sub(x, mean), rstd.clone());
     let dgamma = sum_rows::<B>(B::float_mul(gradient.clone(), norm.clone()));
@@ -157,5 +160,5 @@ pub(super) fn backward<B: Backend>(
     let average = B::float_mean_dim(dnorm.clone(), last);
     let along = B::float_mean_dim(B::float_mul(dnorm.clone(), norm.clone()), last);
     let rest = B::float_sub(B::float_sub(dnorm, average), B::float_mul(norm, along));
-    [B::float_mul(rest, rstd), dgamma, dbeta]
+    (B::float_mul(rest, rstd), dgamma, dbeta)
 }

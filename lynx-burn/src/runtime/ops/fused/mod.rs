@@ -11,7 +11,8 @@
 //! - [`FusedOps`] is what a model calls, and can be differentiated; one file an operation has its
 //!   gradient;
 //! - [`Kernels`] are forward and backward on a backend's own tensors. Each has a default composed of
-//!   the backend's operations; Flex runs the CPU kernels of `lynx-kernels` on `f32`.
+//!   the backend's operations; Flex runs the CPU kernels of `lynx-kernels` on `f32`, the CubeCL
+//!   backends its device kernels on `f32`, `f16` and `bf16`.
 
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::tensor::{FloatTensor, IntTensor};
@@ -29,6 +30,8 @@ mod dropout_add;
 mod flex;
 mod gelu;
 mod layer_norm;
+#[cfg(feature = "fusion")]
+mod lazy;
 #[cfg(feature = "remote")]
 mod remote;
 mod shapes;
@@ -59,6 +62,7 @@ impl Drop {
 
 /// A tensor that need not be there: Burn's extension macro carries derived types, and no options.
 #[derive(ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
 pub enum Optional<B: Backend> {
     /// No tensor.
     Absent,
@@ -81,89 +85,110 @@ impl<B: Backend> Optional<B> {
 
 /// Kernels on a backend's tensors, without gradients. The defaults serve every backend.
 ///
-/// Shapes are the caller's to check; a kernel may panic where they do not fit.
+/// Shapes are the caller's to check; a kernel may panic where they do not fit. Statistics of rows (mean,
+/// deviation, log-sum-exp) are 32-bit floats, whatever the elements are; of 64-bit ones, 64-bit.
+///
+/// Under Burn's fusion each is one operation that fusion does not look into: it is queued with the
+/// shapes that `lazy` foretells.
+#[backend_extension(
+    Flex: cfg(feature = "flex"),
+    Cube: cfg(any(feature = "wgpu", feature = "cuda")),
+    Remote: cfg(feature = "remote"),
+    Fusion: cfg(feature = "fusion"),
+)]
 pub trait Kernels: Backend {
     /// The norm of the last axis, `[..., width]`, and mean and `1 / deviation`, `[..., 1]`.
+    #[fusion(meta = lazy::layer_norm)]
     fn layer_norm_forward(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
-        beta: Option<FloatTensor<Self>>,
+        #[extension_type] beta: Optional<Self>,
         epsilon: f64,
-    ) -> [FloatTensor<Self>; 3] {
-        layer_norm::forward::<Self>(x, gamma, beta, epsilon)
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        layer_norm::forward::<Self>(x, gamma, beta.option(), epsilon)
     }
 
     /// The first of what forward returned, from the other two.
+    #[fusion(dtype = x, shape = x)]
     fn layer_norm_recompute(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
-        beta: Option<FloatTensor<Self>>,
+        #[extension_type] beta: Optional<Self>,
         mean: FloatTensor<Self>,
         rstd: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
-        layer_norm::recompute::<Self>(x, gamma, beta, mean, rstd)
+        layer_norm::recompute::<Self>(x, gamma, beta.option(), mean, rstd)
     }
 
     /// Gradients of input, gamma and beta.
+    #[fusion(meta = lazy::layer_norm_gradients)]
     fn layer_norm_backward(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         mean: FloatTensor<Self>,
         rstd: FloatTensor<Self>,
         gradient: FloatTensor<Self>,
-    ) -> [FloatTensor<Self>; 3] {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         layer_norm::backward::<Self>(x, gamma, mean, rstd, gradient)
     }
 
     /// `gelu(x + bias)`; the bias is as wide as the last axis.
+    #[fusion(dtype = x, shape = x)]
     fn bias_gelu_forward(
         x: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
+        #[extension_type] bias: Optional<Self>,
         form: Form,
     ) -> FloatTensor<Self> {
-        gelu::forward::<Self>(x, bias, form)
+        gelu::forward::<Self>(x, bias.option(), form)
     }
 
     /// Gradients of input and, if there is one, bias.
+    #[fusion(meta = lazy::bias_gelu_gradients)]
     fn bias_gelu_backward(
         x: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
+        #[extension_type] bias: Optional<Self>,
         form: Form,
         gradient: FloatTensor<Self>,
-    ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>) {
-        gelu::backward::<Self>(x, bias, form, gradient)
+    ) -> (FloatTensor<Self>, Optional<Self>) {
+        let (dx, dbias) = gelu::backward::<Self>(x, bias.option(), form, gradient);
+        (dx, Optional::of(dbias))
     }
 
     /// `residual + mask * (x + bias)`.
+    #[fusion(dtype = x, shape = x)]
     fn dropout_add_forward(
         x: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
-        residual: Option<FloatTensor<Self>>,
+        #[extension_type] bias: Optional<Self>,
+        #[extension_type] residual: Optional<Self>,
         drop: Drop,
     ) -> FloatTensor<Self> {
-        dropout_add::forward::<Self>(x, bias, residual, drop)
+        dropout_add::forward::<Self>(x, bias.option(), residual.option(), drop)
     }
 
     /// Gradients of input and, if asked for, bias.
+    #[fusion(meta = lazy::dropout_add_gradients)]
     fn dropout_add_backward(
         gradient: FloatTensor<Self>,
         with_bias: bool,
         drop: Drop,
-    ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>) {
-        dropout_add::backward::<Self>(gradient, with_bias, drop)
+    ) -> (FloatTensor<Self>, Optional<Self>) {
+        let (dx, dbias) = dropout_add::backward::<Self>(gradient, with_bias, drop);
+        (dx, Optional::of(dbias))
     }
 
     /// Mixed values, `[batch, seq, d_model]`, and log-sum-exp of the scores, `[batch, heads, seq]`,
     /// of queries, keys and values side by side, `[batch, seq, 3 * d_model]`.
+    #[fusion(meta = lazy::attention)]
     fn attention_forward(
         qkv: FloatTensor<Self>,
         heads: usize,
         drop: Option<Drop>,
-    ) -> [FloatTensor<Self>; 2] {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         attention::forward::<Self>(qkv, heads, drop)
     }
 
     /// The gradient of `qkv`.
+    #[fusion(dtype = qkv, shape = qkv)]
     fn attention_backward(
         qkv: FloatTensor<Self>,
         heads: usize,
@@ -178,14 +203,16 @@ pub trait Kernels: Backend {
 
     /// The mean loss, `[1]`, and the log-sum-exp of each row, `[rows, 1]`. Rows with a target of
     /// -1 do not count.
+    #[fusion(meta = lazy::cross_entropy)]
     fn cross_entropy_forward(
         logits: FloatTensor<Self>,
         targets: IntTensor<Self>,
-    ) -> [FloatTensor<Self>; 2] {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         cross_entropy::forward::<Self>(logits, targets)
     }
 
-    /// The gradient of `logits`, `gradient` being the loss's, `[1]`.
+    /// The gradient of the logits.
+    #[fusion(dtype = logits, shape = logits)]
     fn cross_entropy_backward(
         logits: FloatTensor<Self>,
         targets: IntTensor<Self>,
@@ -201,10 +228,12 @@ pub trait Kernels: Backend {
     Flex: cfg(feature = "flex"),
     Cube: cfg(any(feature = "wgpu", feature = "cuda")),
     Remote: cfg(feature = "remote"),
+    Fusion: cfg(feature = "fusion"),
     Autodiff,
 )]
 pub trait FusedOps: Backend {
     /// Layer norm over the last axis.
+    #[fusion(dtype = x, shape = x)]
     fn layer_norm_fused(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
@@ -213,6 +242,7 @@ pub trait FusedOps: Backend {
     ) -> FloatTensor<Self>;
 
     /// `gelu(x + bias)`.
+    #[fusion(dtype = x, shape = x)]
     fn bias_gelu(
         x: FloatTensor<Self>,
         #[extension_type] bias: Optional<Self>,
@@ -220,6 +250,7 @@ pub trait FusedOps: Backend {
     ) -> FloatTensor<Self>;
 
     /// `residual + mask * (x + bias)`.
+    #[fusion(dtype = x, shape = x)]
     fn dropout_add(
         x: FloatTensor<Self>,
         #[extension_type] bias: Optional<Self>,
@@ -228,6 +259,7 @@ pub trait FusedOps: Backend {
     ) -> FloatTensor<Self>;
 
     /// Causal attention of all heads.
+    #[fusion(dtype = qkv, shape = lazy::mixed(qkv))]
     fn causal_attention(
         qkv: FloatTensor<Self>,
         heads: usize,
@@ -235,6 +267,7 @@ pub trait FusedOps: Backend {
     ) -> FloatTensor<Self>;
 
     /// Mean cross-entropy over the rows whose target is not -1.
+    #[fusion(dtype = logits, shape = Shape::from([1]))]
     fn cross_entropy_fused(
         logits: FloatTensor<Self>,
         targets: IntTensor<Self>,
@@ -251,8 +284,7 @@ macro_rules! fused_ops {
                 beta: Optional<Self>,
                 epsilon: f64,
             ) -> FloatTensor<Self> {
-                let [y, _, _] = Self::layer_norm_forward(x, gamma, beta.option(), epsilon);
-                y
+                Self::layer_norm_forward(x, gamma, beta, epsilon).0
             }
 
             fn bias_gelu(
@@ -260,7 +292,7 @@ macro_rules! fused_ops {
                 bias: Optional<Self>,
                 form: Form,
             ) -> FloatTensor<Self> {
-                Self::bias_gelu_forward(x, bias.option(), form)
+                Self::bias_gelu_forward(x, bias, form)
             }
 
             fn dropout_add(
@@ -269,7 +301,7 @@ macro_rules! fused_ops {
                 residual: Optional<Self>,
                 drop: Drop,
             ) -> FloatTensor<Self> {
-                Self::dropout_add_forward(x, bias.option(), residual.option(), drop)
+                Self::dropout_add_forward(x, bias, residual, drop)
             }
 
             fn causal_attention(
@@ -277,16 +309,14 @@ macro_rules! fused_ops {
                 heads: usize,
                 drop: Option<Drop>,
             ) -> FloatTensor<Self> {
-                let [out, _] = Self::attention_forward(qkv, heads, drop);
-                out
+                Self::attention_forward(qkv, heads, drop).0
             }
 
             fn cross_entropy_fused(
                 logits: FloatTensor<Self>,
                 targets: IntTensor<Self>,
             ) -> FloatTensor<Self> {
-                let [loss, _] = Self::cross_entropy_forward(logits, targets);
-                loss
+                Self::cross_entropy_forward(logits, targets).0
             }
         }
     };
