@@ -20,6 +20,10 @@
 //! After the idea of Lynx (arXiv 2406.08756). [`plan::planner`] chooses what to recompute and where,
 //! and [`plan::sim`] times it; the runtime recomputes while a stage waits for a neighbour
 //! ([`Overlap`]), and a [`Recorder`] shows it.
+//!
+//! [`Trainer::save_to`] and [`Trainer::resume_from`] keep a run from being lost. With the feature
+//! `train`, the module `learner` puts a trainer under Burn's own `Learner`: its metrics, dashboard, early
+//! stopping and checkpoints. `examples/` has models of one's own in all of these ways.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod ids;

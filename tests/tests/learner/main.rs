@@ -4,113 +4,28 @@
 mod example;
 mod ranks;
 mod seen;
+mod setup;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use burn::data::dataloader::batcher::Batcher;
-use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
-use burn::data::dataset::InMemDataset;
-use burn::module::Module;
+use burn::optim::lr_scheduler::constant::ConstantLr;
 use burn::optim::lr_scheduler::linear::LinearLrSchedulerConfig;
-use burn::optim::{AdamWConfig, ModuleOptimizer};
 use burn::prelude::*;
+use burn::train::metric::LossMetric;
 use burn::train::metric::store::{Aggregate, Direction, Split};
-use burn::train::metric::{LearningRateMetric, LossMetric};
-use burn::train::renderer::MetricsRenderer;
 use burn::train::{
     ExecutionStrategy, Interrupter, Learner, LearningResult, MetricEarlyStoppingStrategy,
-    StoppingCondition, SupervisedTraining, TrainingStrategy,
+    StoppingCondition, TrainingStrategy,
 };
-use lynx_burn::learner::{Learnable, StepMetric};
-use lynx_burn::{MicroBatch, StepReport, TrainerBuilder};
-use lynx_tests::chains::{Fault, Misbehaviour, Net, NetSpec, Step};
+use lynx_burn::learner::Learnable;
+use lynx_burn::{StepReport, TrainerBuilder};
+use lynx_tests::chains::{Fault, Misbehaviour, Net};
 use lynx_tests::watchdog::within;
 use seen::{Impatient, Log};
+use setup::{RATE, STEPS, builder, bytes, item, learner, model, optimizer, spec, training};
 
 const LIMIT: Duration = Duration::from_secs(200);
-/// Steps of an epoch.
-const STEPS: u64 = 5;
-const RATE: f64 = 0.02;
-
-fn spec() -> NetSpec {
-    let steps = [Step::Norm, Step::Dense, Step::Drop, Step::Tanh, Step::Dense];
-    NetSpec::new(steps)
-}
-
-/// Micro-batches that follow from the number of their step: three, of which one is smaller.
-fn item(number: u64) -> Vec<MicroBatch<Net>> {
-    let device = Device::flex();
-    let part = |part: u64, samples: usize| {
-        let mut batch = spec().batch(samples, &device);
-        let value = |index: usize| {
-            ((index as u64 * 7919 + number * 104_729 + part * 31) % 2003) as f32 / 1000.0 - 1.0
-        };
-        let values: Vec<f32> = (0..samples * 8).map(value).collect();
-        let values = Tensor::<2>::from_data(TensorData::new(values, [samples, 8]), &device);
-        batch.input.hidden = values.clone();
-        batch.target = values.sin();
-        batch
-    };
-    vec![part(0, 4), part(1, 3), part(2, 4)]
-}
-
-struct Items;
-
-impl Batcher<u64, Vec<MicroBatch<Net>>> for Items {
-    fn batch(&self, numbers: Vec<u64>, _: &Device) -> Vec<MicroBatch<Net>> {
-        item(numbers[0])
-    }
-}
-
-fn loader(numbers: std::ops::Range<u64>) -> Arc<dyn DataLoader<Vec<MicroBatch<Net>>>> {
-    DataLoaderBuilder::new(Items)
-        .batch_size(1)
-        .build(InMemDataset::new(numbers.collect()))
-}
-
-fn optimizer() -> ModuleOptimizer {
-    AdamWConfig::new().init()
-}
-
-/// Falls with each step: a scheduler that lost its place would show.
-fn learner(model: Net) -> Learner<Learnable<Net>> {
-    let rates = LinearLrSchedulerConfig::new(RATE, RATE / 10.0, 40);
-    let rates = rates.init().expect("rates");
-    Learner::new(Learnable::new(model), optimizer(), rates)
-}
-
-fn builder(stages: usize, policy: &str) -> TrainerBuilder {
-    TrainerBuilder::new()
-        .stages(stages)
-        .policy(policy.parse().expect("a policy"))
-}
-
-/// Training of the net, told to `log`.
-fn training(folder: &Path, log: &Log) -> SupervisedTraining<Learnable<Net>> {
-    let patient = Impatient {
-        items: usize::MAX,
-        interrupter: Interrupter::new(),
-    };
-    SupervisedTraining::new(folder, loader(0..STEPS), loader(100..102))
-        .metrics((LossMetric::new(),))
-        .metric_train_numeric(LearningRateMetric::new())
-        .metric_train_numeric(StepMetric::retained())
-        .with_metric_logger(log.clone())
-        .with_application_logger(None)
-        .renderer(Box::new(patient) as Box<dyn MetricsRenderer>)
-}
-
-fn bytes(model: &Net) -> Vec<u8> {
-    let record = model.clone().into_record();
-    record.into_bytes().expect("a record").to_vec()
-}
-
-fn model() -> Net {
-    let device = Device::flex().autodiff();
-    spec().init(&device)
-}
 
 /// What a trainer does by itself: every step's report, the losses of the validation after each epoch,
 /// and the parameters.
@@ -205,11 +120,7 @@ fn training_stops_when_the_loss_no_longer_falls() {
             StoppingCondition::NoImprovementSince { n_epochs: 2 },
         );
         // Nothing is learnt at this rate: the first epoch is the best, and two more are waited for.
-        let still = Learner::new(
-            Learnable::new(model()),
-            optimizer(),
-            burn::optim::lr_scheduler::constant::ConstantLr::new(0.0),
-        );
+        let still = Learner::new(Learnable::new(model()), optimizer(), ConstantLr::new(0.0));
         let result = training(folder.path(), &log)
             .num_epochs(9)
             .early_stopping(patience)
