@@ -30,10 +30,15 @@ fn faulty(segment: usize, micro_batch: usize, kind: Misbehaviour) -> NetSpec {
 }
 
 fn trainer(spec: &NetSpec, stages: usize, policy: Policy) -> Trainer<Net> {
+    // Writing a backtrace takes time.
+    let stall = match spec.fault.as_ref().map(|fault| &fault.kind) {
+        Some(Misbehaviour::Stall(_)) => Duration::from_millis(300),
+        _ => Duration::from_secs(20),
+    };
     TrainerBuilder::new()
         .stages(stages)
         .policy(policy)
-        .stall_timeout(Duration::from_millis(300))
+        .stall_timeout(stall)
         .train(spec.init(&device()), SgdConfig::new().init())
         .expect("it fits")
 }
