@@ -34,6 +34,7 @@ const CONFIG: GptConfig = GptConfig {
     context: 128,
     vocabulary: 256,
     dropout: 0.1,
+    ..GptConfig::NANO
 };
 
 /// The policies that are compared, by their name in the table.

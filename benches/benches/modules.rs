@@ -37,6 +37,7 @@ const CONFIG: GptConfig = GptConfig {
     context: 256,
     vocabulary: 256,
     dropout: 0.0,
+    ..GptConfig::NANO
 };
 const BOTH: [(&str, Modules); 2] = [
     ("Burn's modules", Modules::Burn),

@@ -197,7 +197,7 @@ impl Chain for Gpt {
                     branch: Branch::Whole(Summed(branch)),
                 },
             ) => {
-                let scores = self.head(self.join(residual, branch, context));
+                let scores = self.head(self.join(residual, branch, context), context);
                 if context.ranks() == 1 {
                     return Activations::Logits(scores);
                 }

@@ -4,6 +4,7 @@
 //! stages, and whether a policy fits, `lynx-burn` knows and says better.
 
 use lynx_burn::Split;
+use lynx_burn::plan::profile::UnknownSize;
 
 use crate::cli::{BudgetArgs, GenerateArgs, ModelArgs, OverlapKind, TrainArgs};
 use crate::config::{ConfigError, GptConfig};
@@ -27,6 +28,20 @@ pub enum SettingsError {
         /// Windows there are.
         batch: usize,
     },
+    /// Some replicas would have more to do than others.
+    #[error(
+        "{micro_batches} micro-batches cannot be dealt evenly to {replicas} replicas: see \
+         --micro-batches"
+    )]
+    Replicas {
+        /// Micro-batches of a step.
+        micro_batches: usize,
+        /// Replicas of the pipeline.
+        replicas: usize,
+    },
+    /// Links between replicas, where there is one.
+    #[error("--replica-link joins the replicas of a stage, of which there is one: see --replicas")]
+    OneReplica,
     /// Two numbers of stages.
     #[error("--stages asks for {stages} stages, --layers-per-stage for {listed}")]
     Stages {
@@ -63,6 +78,15 @@ pub enum SettingsError {
         /// The option.
         option: String,
     },
+    /// A model that can be planned and not trained.
+    #[error(
+        "{0} has no learned positions and a head of its own, which `gpt train` does not know: it can \
+         be planned with gpt plan --model {0}"
+    )]
+    OnlyPlanned(String),
+    /// A name that no model has.
+    #[error(transparent)]
+    Preset(#[from] UnknownSize),
     /// A number out of range.
     #[error("{option} must be {allowed}, got {value}")]
     Number {
@@ -97,13 +121,21 @@ impl GenerateArgs {
 impl ModelArgs {
     /// The sizes of the model.
     pub fn config(&self) -> GptConfig {
+        let tokens = self.vocabulary.unwrap_or(VOCABULARY);
+        // What is beyond all bounds is refused as such later on.
+        let vocabulary = tokens
+            .checked_next_multiple_of(self.pad_vocabulary)
+            .unwrap_or(usize::MAX);
         GptConfig {
             layers: self.layers,
             d_model: self.width,
             heads: self.heads,
             context: self.context,
-            vocabulary: VOCABULARY,
+            vocabulary,
+            padding: vocabulary - tokens,
             dropout: self.dropout,
+            activation: self.activation,
+            norm_epsilon: self.norm_epsilon,
         }
     }
 }
@@ -149,6 +181,13 @@ impl TrainArgs {
             return Err(SettingsError::MicroBatches {
                 micro_batches: pipeline.micro_batches,
                 batch: training.batch(),
+            });
+        }
+        let (micro_batches, replicas) = (pipeline.micro_batches, self.overlap.replicas);
+        if replicas == 0 || !micro_batches.is_multiple_of(replicas) {
+            return Err(SettingsError::Replicas {
+                micro_batches,
+                replicas,
             });
         }
         if let (Some(stages), Some(layers)) = (pipeline.stages, &pipeline.layers_per_stage)
@@ -224,6 +263,9 @@ impl TrainArgs {
         if overlap.collective_link.is_some() && overlap.tp == 1 {
             return Err(SettingsError::OneRank);
         }
+        if overlap.replica_link.is_some() && overlap.replicas == 1 {
+            return Err(SettingsError::OneReplica);
+        }
         let mut others = BudgetArgs::OTHERS.into_iter();
         match others.find(|&name| self.given.contains(name)) {
             Some(name) if budget.memory_budget.is_none() => Err(SettingsError::NoBudget {
@@ -253,6 +295,7 @@ mod tests {
         let within = "--tp 4 --collective-link 1GB/s,50us --overlap planned --memory-budget 1GiB";
         assert_eq!(check(&format!("{within} --strategy full")), Ok(()));
         assert_eq!(check("--tp 2 --overlap opportunistic"), Ok(()));
+        assert_eq!(check("--replicas 4 --replica-link 1GB/s"), Ok(()));
     }
 
     #[test]
@@ -276,6 +319,9 @@ mod tests {
             ("--clip -1", &["--clip", "-1"]),
             ("--temperature inf", &["--temperature", "inf"]),
             ("--heads 4 --tp 3", &["3 ranks", "4 heads"]),
+            ("--replicas 3", &["4 micro-batches", "3 replicas"]),
+            ("--replicas 8", &["4 micro-batches", "8 replicas"]),
+            ("--replica-link 1GB/s", &["--replica-link", "--replicas"]),
             ("--overlap planned", &["--plan", "--memory-budget"]),
             ("--collective-link 1GB/s", &["--collective-link", "--tp"]),
             (

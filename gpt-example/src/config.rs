@@ -20,10 +20,36 @@ pub struct GptConfig {
     pub heads: usize,
     /// The most tokens that a prediction may look at.
     pub context: usize,
-    /// Number of different tokens.
+    /// Rows of the token embedding.
     pub vocabulary: usize,
+    /// How many of them, the last ones, stand for no token: they are there so that ranks can share
+    /// the vocabulary evenly, and are never predicted.
+    #[serde(default)]
+    pub padding: usize,
     /// Probability of dropping an element, in `[0, 1)`.
     pub dropout: f64,
+    /// What lies between the products of the MLP.
+    #[serde(default)]
+    pub activation: Activation,
+    /// What norms add to the variance.
+    #[serde(default = "epsilon")]
+    pub norm_epsilon: f64,
+}
+
+/// Which function is called GELU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Activation {
+    /// The exact function
+    #[default]
+    Gelu,
+    /// Its approximation with a hyperbolic tangent, which GPT-2 was trained with
+    GeluTanh,
+}
+
+/// What norms add to the variance, in GPT-2 and if nothing is said.
+pub(crate) const fn epsilon() -> f64 {
+    1e-5
 }
 
 /// Whose modules a [`Gpt`](crate::Gpt) is made of; parameters and their names are the same.
@@ -57,7 +83,7 @@ pub enum ConfigError {
         d_model: usize,
     },
     /// The ranks cannot share the model.
-    #[error("{ranks} ranks cannot share {number} {what} evenly")]
+    #[error("{ranks} ranks cannot share {number} {what} evenly{}", remedy(what))]
     Ranks {
         /// The ranks.
         ranks: usize,
@@ -66,12 +92,47 @@ pub enum ConfigError {
         /// What they share.
         what: &'static str,
     },
+    /// Nothing is left to predict.
+    #[error("a vocabulary of {vocabulary} has no token if {padding} of them are padding")]
+    Padding {
+        /// The rows.
+        vocabulary: usize,
+        /// Those without a token.
+        padding: usize,
+    },
+    /// Nothing that norms could add.
+    #[error("the norms' epsilon must be above 0 and finite, got {0}")]
+    Epsilon(f64),
     /// Not the probability of a dropout.
     #[error("dropout must be at least 0 and below 1, got {0}")]
     Dropout(f64),
 }
 
+/// What helps where ranks cannot share something.
+fn remedy(what: &str) -> &'static str {
+    match what {
+        TOKENS => ": see --pad-vocabulary",
+        _ => "",
+    }
+}
+
+/// What the vocabulary has.
+const TOKENS: &str = "tokens";
+
 impl GptConfig {
+    /// The model of `gpt train`, if nothing is said.
+    pub const NANO: Self = Self {
+        layers: 4,
+        d_model: 128,
+        heads: 4,
+        context: 64,
+        vocabulary: 256,
+        padding: 0,
+        dropout: 0.05,
+        activation: Activation::Gelu,
+        norm_epsilon: epsilon(),
+    };
+
     /// Checks that there is such a model.
     ///
     /// # Errors
@@ -96,6 +157,15 @@ impl GptConfig {
                 d_model: self.d_model,
             });
         }
+        if self.padding >= self.vocabulary {
+            return Err(ConfigError::Padding {
+                vocabulary: self.vocabulary,
+                padding: self.padding,
+            });
+        }
+        if !(self.norm_epsilon.is_finite() && self.norm_epsilon > 0.0) {
+            return Err(ConfigError::Epsilon(self.norm_epsilon));
+        }
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(ConfigError::Dropout(self.dropout));
         }
@@ -109,7 +179,7 @@ impl GptConfig {
     /// Names what they cannot share.
     pub fn check_ranks(&self, ranks: usize) -> Result<(), ConfigError> {
         // The width of the MLP is a multiple of the heads.
-        let shared = [("heads", self.heads), ("tokens", self.vocabulary)];
+        let shared = [("heads", self.heads), (TOKENS, self.vocabulary)];
         let uneven = |(_, number): &(_, usize)| ranks == 0 || !number.is_multiple_of(ranks);
         match shared.into_iter().find(uneven) {
             None => Ok(()),
@@ -149,6 +219,7 @@ mod tests {
             context: 4,
             vocabulary: 10,
             dropout: 0.1,
+            ..GptConfig::NANO
         }
     }
 
@@ -194,6 +265,30 @@ mod tests {
             let config = GptConfig { dropout, ..small() };
             assert!(config.validate().is_err(), "{dropout}");
         }
+    }
+
+    #[test]
+    fn an_epsilon_of_nothing_and_a_vocabulary_of_padding_alone_are_refused() {
+        for norm_epsilon in [0.0, -1e-5, f64::NAN, f64::INFINITY] {
+            let config = GptConfig {
+                norm_epsilon,
+                ..small()
+            };
+            assert!(config.validate().is_err(), "{norm_epsilon}");
+        }
+        let padded = |padding| GptConfig { padding, ..small() };
+        assert_eq!(padded(9).validate(), Ok(()));
+        let error = padded(10).validate().expect_err("no token").to_string();
+        assert!(error.contains("vocabulary of 10"), "{error}");
+    }
+
+    /// Of a save by a version that knew one GELU and one epsilon.
+    #[test]
+    fn a_configuration_without_the_newer_fields_is_read_as_what_it_was() {
+        let old =
+            r#"{"layers":4,"d_model":128,"heads":4,"context":64,"vocabulary":256,"dropout":0.05}"#;
+        let read: GptConfig = serde_json::from_str(old).expect("sizes");
+        assert_eq!(read, GptConfig::NANO);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The corpus: where the text comes from, its split, and its batches.
 
-use std::fs;
+mod text;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,23 +9,26 @@ use burn::prelude::*;
 use lynx_burn::MicroBatch;
 use serde::{Deserialize, Serialize};
 
+pub use text::Text;
+pub(crate) use text::text;
+
 use crate::chain::Activations;
 use crate::model::Gpt;
 use crate::random::{self, Purpose};
-use crate::tokenizer::VOCABULARY;
+use crate::tokenizer::{Tokenizer, TokenizerError};
 
-/// Endings of the files that are read from a folder.
-const ENDINGS: [&str; 3] = ["txt", "md", "rs"];
-
-/// A text cut into the part that is learnt and the part that is not.
+/// The tokens of a text, cut into the part that is learnt and the part that is not.
 #[derive(Clone, Debug)]
 pub struct Corpus {
     /// Where it came from, for people.
     pub name: String,
     /// The first nine tenths.
-    pub train: Vec<u8>,
+    pub train: Vec<u32>,
     /// The rest.
-    pub validation: Vec<u8>,
+    pub validation: Vec<u32>,
+    /// How they were made.
+    tokenizer: Tokenizer,
+    mark: Mark,
 }
 
 /// What tells one text from another.
@@ -56,18 +60,28 @@ pub enum DataError {
     #[error("{0} is empty")]
     Empty(String),
     /// Nothing to predict.
-    #[error("{0} has one byte, and the first one of a text cannot be predicted")]
-    OneByte(String),
+    #[error("{name} has one {unit}, and the first one of a text cannot be predicted")]
+    One {
+        /// The text.
+        name: String,
+        /// What it has one of.
+        unit: &'static str,
+    },
+    /// It does not become tokens.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
     /// One of the two parts does not hold one window.
     #[error(
-        "{name} has {bytes} bytes, too few for a context of {context}: the last tenth must hold \
+        "{name} has {tokens} {unit}s, too few for a context of {context}: the last tenth must hold \
          {context} + 1, so at least {needed} are needed"
     )]
     Short {
         /// The text.
         name: String,
         /// Its length.
-        bytes: usize,
+        tokens: usize,
+        /// What that counts.
+        unit: &'static str,
         /// The context.
         context: usize,
         /// The shortest text that will do.
@@ -82,43 +96,18 @@ impl Corpus {
     /// # Errors
     ///
     /// If there is no text, or not enough for windows of `context` tokens.
-    pub fn load(path: Option<&Path>, context: usize) -> Result<Self, DataError> {
-        match path {
-            None => {
-                let name = "Cicero, De finibus, book 1".to_owned();
-                Self::split(name, lipsum::LIBER_PRIMUS.as_bytes(), context)
-            }
-            Some(path) => {
-                let text = text_at(path)?;
-                Self::split(path.display().to_string(), &text, context)
-            }
-        }
-    }
-
-    /// Reads a text of which every byte but the first can be predicted, and its name.
-    ///
-    /// # Errors
-    ///
-    /// If there are not two bytes.
-    pub fn read(path: &Path) -> Result<(String, Vec<u8>), DataError> {
-        let (name, text) = (path.display().to_string(), text_at(path)?);
-        match text.len() {
-            0 => Err(DataError::Empty(name)),
-            1 => Err(DataError::OneByte(name)),
-            _ => Ok((name, text)),
-        }
+    pub fn load(
+        path: Option<&Path>,
+        context: usize,
+        tokenizer: &Tokenizer,
+    ) -> Result<Self, DataError> {
+        let (name, text) = text(path)?;
+        Self::split(name, &text, context, tokenizer)
     }
 
     /// What tells it from other texts.
     pub fn mark(&self) -> Mark {
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&self.train);
-        hasher.update(&self.validation);
-        Mark {
-            name: self.name.clone(),
-            bytes: (self.train.len() + self.validation.len()) as u64,
-            crc32: hasher.finalize(),
-        }
+        self.mark.clone()
     }
 
     /// Keeps the last tenth for validation.
@@ -126,37 +115,73 @@ impl Corpus {
     /// # Errors
     ///
     /// If a part does not hold a window of `context` tokens and the one after it.
-    pub fn split(name: String, text: &[u8], context: usize) -> Result<Self, DataError> {
+    pub fn split(
+        name: String,
+        text: &[u8],
+        context: usize,
+        tokenizer: &Tokenizer,
+    ) -> Result<Self, DataError> {
         if text.is_empty() {
             return Err(DataError::Empty(name));
         }
-        let validation = text.len() / 10;
+        let mut train = tokenizer.encode(text, &name)?;
+        let validation = train.len() / 10;
         if validation <= context {
             return Err(DataError::Short {
                 name,
-                bytes: text.len(),
+                tokens: train.len(),
+                unit: tokenizer.unit(),
                 context,
                 needed: 10 * (context + 1),
             });
         }
-        let (train, validation) = text.split_at(text.len() - validation);
+        let validation = train.split_off(train.len() - validation);
+        let mark = Mark {
+            name: name.clone(),
+            bytes: text.len() as u64,
+            crc32: crc32fast::hash(text),
+        };
         Ok(Self {
             name,
-            train: train.to_vec(),
-            validation: validation.to_vec(),
+            train,
+            validation,
+            tokenizer: tokenizer.clone(),
+            mark,
         })
     }
 
-    /// Nats a byte of the validation text under the training text's byte counts: what a model
-    /// reaches that knows how often each byte occurs and nothing else.
+    /// What its tokens are, for people.
+    pub fn unit(&self) -> &'static str {
+        self.tokenizer.unit()
+    }
+
+    /// Bytes of the text a token, on average.
+    pub fn bytes_per_token(&self) -> f64 {
+        let tokens = self.train.len() + self.validation.len();
+        self.mark.bytes as f64 / tokens.max(1) as f64
+    }
+
+    /// The part that is not learnt, as a text of its own.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer cannot write its tokens.
+    pub fn held_out(&self) -> Result<Text, DataError> {
+        let text = self.tokenizer.decode(&self.validation)?;
+        let name = format!("the last tenth of {}", self.name);
+        Text::new(name, self.validation.clone(), text.len(), &self.tokenizer)
+    }
+
+    /// Nats a token of the validation text under the training text's counts: what a model reaches
+    /// that knows how often each token occurs and nothing else.
     pub fn unigram_entropy(&self) -> f64 {
-        // One is added to each count, so that a byte never seen is not infinitely surprising.
-        let mut counts = [1u64; VOCABULARY];
-        for &byte in &self.train {
-            counts[usize::from(byte)] += 1;
+        // One is added to each count, so that a token never seen is not infinitely surprising.
+        let mut counts = vec![1u64; self.tokenizer.vocabulary()];
+        for &token in &self.train {
+            counts[token as usize] += 1;
         }
         let total = counts.iter().sum::<u64>() as f64;
-        let surprise = |byte: &u8| -(counts[usize::from(*byte)] as f64 / total).ln();
+        let surprise = |token: &u32| -(counts[*token as usize] as f64 / total).ln();
         self.validation.iter().map(surprise).sum::<f64>() / self.validation.len() as f64
     }
 
@@ -178,52 +203,11 @@ impl Corpus {
     }
 }
 
-/// The text of a file, or of all text files directly in a folder.
-fn text_at(path: &Path) -> Result<Vec<u8>, DataError> {
-    let read = |path: &Path| {
-        fs::read(path).map_err(|source| DataError::Read {
-            path: path.to_owned(),
-            source,
-        })
-    };
-    if !path.is_dir() {
-        return read(path);
-    }
-    let mut text = Vec::new();
-    for file in text_files(path)? {
-        text.extend(read(&file)?);
-    }
-    Ok(text)
-}
-
-/// The text files directly in `folder`, sorted, so that every machine reads the same text.
-fn text_files(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let failed = |source| DataError::Read {
-        path: folder.to_owned(),
-        source,
-    };
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let is_text = path
-            .extension()
-            .is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
-        if is_text && path.is_file() {
-            files.push(path);
-        }
-    }
-    if files.is_empty() {
-        return Err(DataError::NoFiles(folder.to_owned()));
-    }
-    files.sort();
-    Ok(files)
-}
-
-/// Deals windows of `text` to micro-batches that differ by one window at most.
+/// Deals windows of `text`, tokens or bytes, to micro-batches that differ by one window at most.
 ///
 /// The first device receives the tokens, the last one those that follow them.
-pub fn micro_batches(
-    text: &[u8],
+pub fn micro_batches<T: Copy + Into<u32>>(
+    text: &[T],
     windows: &[usize],
     context: usize,
     parts: usize,
@@ -234,7 +218,8 @@ pub fn micro_batches(
         let ids: Vec<i32> = windows
             .iter()
             .flat_map(|&start| &text[start + shift..start + shift + context])
-            .map(|&byte| i32::from(byte))
+            // No vocabulary has more than 2^16.
+            .map(|&token| token.into() as i32)
             .collect();
         Tensor::<2, Int>::from_data(TensorData::new(ids, [windows.len(), context]), device)
     };

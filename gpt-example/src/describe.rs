@@ -28,27 +28,33 @@ pub(crate) fn about(
         .map(usize::to_string)
         .collect();
     let model = format!(
-        "{} layers, width {}, {} heads, context {}: {:.2} M parameters",
+        "{} layers, width {}, {} heads, context {}, vocabulary {}: {:.2} M parameters",
         model.layers,
         model.d_model,
         model.heads,
         model.context,
+        model.vocabulary,
         configuration.parameters as f64 / 1e6
     );
     let ranks = match args.overlap.tp {
         1 => String::new(),
         ranks => format!(", {ranks} ranks each"),
     };
+    let replicas = match args.overlap.replicas {
+        1 => String::new(),
+        replicas => format!("{replicas} replicas of "),
+    };
     let pipeline = format!(
-        "{} stages of {} layers{ranks}, {}, {} micro-batches, policy {}",
+        "{replicas}{} stages of {} layers{ranks}, {}, {} micro-batches, policy {}",
         layers.len(),
         layers.join(" + "),
         args.pipeline.schedule,
         args.pipeline.micro_batches,
         args.pipeline.policy
     );
+    let unit = corpus.unit();
     let corpus = format!(
-        "{}: {} bytes to learn, {} to validate, unigram entropy {:.4} nats a byte",
+        "{}: {} {unit}s to learn, {} to validate, unigram entropy {:.4} nats a {unit}",
         corpus.name,
         corpus.train.len(),
         corpus.validation.len(),

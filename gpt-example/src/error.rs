@@ -7,13 +7,18 @@ use lynx_burn::{BuildError, LoadError, ReplanError, SaveError, TrainError};
 use crate::bench::BenchError;
 use crate::check::SettingsError;
 use crate::config::ConfigError;
+use crate::dashboard::DashboardError;
 use crate::data::DataError;
 use crate::device::DeviceError;
+use crate::export::ExportError;
 use crate::files::WriteError;
+use crate::interrupt::ENDED_BY_CTRL_C;
 use crate::plan::PlanningError;
 use crate::planned::PlannedError;
+use crate::pretrained::PretrainedError;
 use crate::resume::ResumeError;
 use crate::simulate::SimulateError;
+use crate::tokenizer::TokenizerError;
 
 /// A run that did not finish.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +29,15 @@ pub enum RunError {
     /// There is no text to learn from.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// Text does not become tokens.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// There are no weights to begin with.
+    #[error(transparent)]
+    Pretrained(#[from] PretrainedError),
+    /// A model cannot be written for others.
+    #[error(transparent)]
+    Export(#[from] ExportError),
     /// A device is not there.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -45,6 +59,9 @@ pub enum RunError {
     /// Ctrl-C would not be heard of.
     #[error("cannot listen for Ctrl-C: {0}")]
     Interrupt(#[source] io::Error),
+    /// The dashboard cannot be shown, or ended the run.
+    #[error(transparent)]
+    Dashboard(#[from] DashboardError),
     /// A plan cannot be obeyed.
     #[error(transparent)]
     Planned(#[from] PlannedError),
@@ -79,10 +96,11 @@ impl From<ReplanError> for RunError {
 
 impl RunError {
     /// 2 for what another command line would mend, 3 for a budget that is too small, 1 for what
-    /// went wrong on the way.
+    /// went wrong on the way, and what shells report after Ctrl-C for a run that was ended at once.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Train(_) | Self::Load(LoadError::Train(_)) | Self::Save(SaveError::Train(_)) => 1,
+            Self::Dashboard(DashboardError::Killed) => ENDED_BY_CTRL_C,
             Self::Planning(error) => error.exit_code(),
             Self::Bench(error) => error.exit_code(),
             _ => 2,

@@ -4,15 +4,15 @@ use burn::prelude::*;
 use lynx_burn::{TrainError, Trainer};
 
 use crate::cli::EvalArgs;
-use crate::data::{Corpus, micro_batches};
+use crate::data::{Corpus, Text, micro_batches};
 use crate::error::RunError;
 use crate::model::Gpt;
 use crate::progress::say;
 use crate::saved;
 
-/// Predicts every byte of the text but the first, each once, and says how surprising they were.
+/// Predicts every token of the text but the first, each once, and says how surprising they were.
 ///
-/// The text is cut into windows as long as the model's context. A byte is predicted from those before
+/// The text is cut into windows as long as the model's context. A token is predicted from those before
 /// it in its window, so the first ones of a window have little to go by.
 ///
 /// # Errors
@@ -22,32 +22,39 @@ pub fn run(args: &EvalArgs) -> Result<(), RunError> {
     let device = args.device.open()?;
     let (mut trainer, remembered) = saved::model(&args.run, &device)?;
     let context = remembered.model.context;
-    let (name, text) = match &args.data {
-        Some(path) => Corpus::read(path)?,
+    let tokenizer = remembered.tokenizer(&args.run)?;
+    let text = match &args.data {
+        Some(path) => Text::read(path, &tokenizer)?,
         None => {
-            let own = Corpus::load(remembered.options.output.data.as_deref(), context)?;
-            (format!("the last tenth of {}", own.name), own.validation)
+            let data = remembered.options.output.data.as_deref();
+            Corpus::load(data, context, &tokenizer)?.held_out()?
         }
     };
-    let loss = mean_loss(&mut trainer, &text, context, args.batch, &device)?;
+    let loss = mean_loss(&mut trainer, &text.tokens, context, args.batch, &device)?;
+    let (unit, count) = (tokenizer.unit(), text.tokens.len());
+    let tokens = match tokenizer.json() {
+        None => String::new(),
+        Some(_) => format!(", {count} {unit}s"),
+    };
     say(format_args!(
-        "text        {name}: {} bytes, {} of them predicted",
-        text.len(),
-        text.len() - 1
+        "text        {}: {} bytes{tokens}, {} of them predicted",
+        text.name,
+        text.bytes,
+        count - 1
     ));
-    say(format_args!("loss        {loss:.4} nats a byte"));
-    say(format_args!("perplexity  {:.4} a byte", loss.exp()));
+    say(format_args!("loss        {loss:.4} nats a {unit}"));
+    say(format_args!("perplexity  {:.4} a {unit}", loss.exp()));
     say(format_args!(
         "bits        {:.4} a byte",
-        loss / std::f64::consts::LN_2
+        text.bits_per_byte(loss)
     ));
     Ok(())
 }
 
-/// The mean over all bytes but the first. The text has two at least.
-fn mean_loss(
+/// The mean over all tokens but the first. The text has two at least.
+fn mean_loss<T: Copy + Into<u32>>(
     trainer: &mut Trainer<Gpt>,
-    text: &[u8],
+    text: &[T],
     context: usize,
     batch: usize,
     device: &Device,
@@ -113,6 +120,7 @@ mod tests {
             context: 5,
             vocabulary: 256,
             dropout: 0.3,
+            ..GptConfig::NANO
         };
         let device = Device::default();
         let model = Gpt::new(&config, 4, &device.clone().autodiff()).expect("valid");

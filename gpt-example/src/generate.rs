@@ -16,23 +16,27 @@ pub fn run(args: &GenerateArgs) -> Result<(), RunError> {
     args.check()?;
     let device = args.device.open()?;
     let (mut trainer, remembered) = saved::model(&args.run, &device)?;
+    let tokenizer = remembered.tokenizer(&args.run)?;
     let sampling = Sampling {
         seed: args.seed,
         temperature: args.temperature,
         top_k: args.top_k,
         context: remembered.model.context,
+        vocabulary: tokenizer.vocabulary(),
     };
     let prompt = args.prompt.as_deref().unwrap_or_default();
-    // A new line is where anything may begin.
-    let start = if prompt.is_empty() { "\n" } else { prompt };
-    let text = sample(
+    let mut tokens = tokenizer.encode(prompt.as_bytes(), "the prompt")?;
+    let begin = match tokens.is_empty() {
+        true => tokenizer.beginning(),
+        false => tokens.clone(),
+    };
+    tokens.extend(sample(
         &mut trainer,
-        start.as_bytes(),
+        &begin,
         args.length,
         sampling,
         &device,
-    )?;
-    let whole = [prompt.as_bytes(), &text].concat();
-    say(printable(&whole));
+    )?);
+    say(printable(&tokenizer.decode(&tokens)?));
     Ok(())
 }

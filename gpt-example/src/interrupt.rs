@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// What shells report of a program that Ctrl-C ended.
-const ENDED_BY_CTRL_C: i32 = 130;
+pub(crate) const ENDED_BY_CTRL_C: u8 = 130;
 
 /// Whether somebody wants the run to end.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ impl Interrupt {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal finds the flag down, and raises it.
-            flag::register_conditional_shutdown(signal, ENDED_BY_CTRL_C, asked.clone())?;
+            flag::register_conditional_shutdown(signal, ENDED_BY_CTRL_C.into(), asked.clone())?;
             flag::register(signal, asked.clone())?;
         }
         Ok(Self(asked))

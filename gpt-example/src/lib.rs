@@ -10,20 +10,24 @@
 //! one to the trainer as [`orders`]; under a memory budget a run is measured, planned, watched, and
 //! planned again where it turns out otherwise. [`saved`] is what a run remembers, and [`resume`], [`generate`] and [`evaluate`]
 //! what is done with it;
-//! [`report`] shows it to a person.
+//! [`report`] shows it to a person, and [`dashboard`] while it goes on. [`tokenizer`] makes tokens of
+//! text, [`pretrained`] begins with GPT-2's own weights, and [`export`] writes them for others.
 #![warn(missing_docs)]
 
+mod beginning;
 pub mod bench;
 mod budget;
 pub mod chain;
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod dashboard;
 pub mod data;
 mod describe;
 pub mod device;
 pub mod error;
 pub mod evaluate;
+pub mod export;
 pub mod files;
 pub mod generate;
 mod init;
@@ -34,6 +38,8 @@ pub mod orders;
 pub mod pipeline;
 pub mod plan;
 pub mod planned;
+mod preset;
+pub mod pretrained;
 pub mod progress;
 pub mod random;
 pub mod report;
@@ -48,5 +54,5 @@ pub mod train;
 mod vocabulary;
 
 pub use chain::Activations;
-pub use config::{ConfigError, GptConfig, Modules};
+pub use config::{Activation, ConfigError, GptConfig, Modules};
 pub use model::Gpt;

@@ -1,12 +1,12 @@
 //! The `gpt` command.
 
-use std::io;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use gpt_example::cli::{Cli, Task, completions, one_line};
+use gpt_example::cli::{Cli, Task, TokenizerCommand, completions, one_line};
+use gpt_example::dashboard::quiet::Stderr;
 use gpt_example::error::RunError;
-use gpt_example::{bench, evaluate, generate, plan, simulate, train};
+use gpt_example::{bench, evaluate, export, generate, plan, simulate, tokenizer, train};
 use tracing_subscriber::filter::LevelFilter;
 
 /// Counts bytes, so that what each stage retains can be measured.
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         .unwrap_or(LevelFilter::WARN);
     tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(io::stderr)
+        .with_writer(|| Stderr)
         .init();
     let task = match Cli::read(std::env::args_os()) {
         Ok(task) => task,
@@ -43,6 +43,10 @@ fn main() -> ExitCode {
         Task::Train(args) => train::run(&args),
         Task::Generate(args) => generate::run(&args),
         Task::Eval(args) => evaluate::run(&args),
+        Task::Export(args) => export::run(&args),
+        Task::Tokenizer(args) => match args.command {
+            TokenizerCommand::Train(args) => tokenizer::learn::run(&args),
+        },
         Task::Plan(args) => plan::run(&args).map_err(RunError::from),
         Task::Simulate(args) => simulate::run(&args).map_err(RunError::from),
         Task::Bench(args) => bench::run(&args).map_err(RunError::from),

@@ -1,6 +1,7 @@
 //! The run folder: what was asked for, and what came of it.
 //!
-//! `config.json` is written once, `plan.json` for each plan made under a memory budget, `metrics.jsonl` grows by a line for each logged step and can be
+//! `config.json` is written once, `tokenizer.json` if tokens are not bytes,
+//! `plan.json` for each plan made under a memory budget, `metrics.jsonl` grows by a line for each logged step and can be
 //! read while the run goes on. Files of an earlier run in the same folder are replaced, unless it is
 //! gone on with: then its lines up to the step of its save stay.
 
@@ -158,6 +159,24 @@ impl RunFolder {
         let text = plan.to_json().map_err(io::Error::other);
         let text = text.map_err(WriteError::new(&path))?;
         files::write(&path, |out| out.write_all(text.as_bytes()))
+    }
+
+    /// Keeps a copy of the run's tokenizer in `tokenizer.json`, or none of an earlier run's.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not allow it.
+    pub fn tokenizer(&self, json: Option<&str>) -> Result<(), WriteError> {
+        let path = self.path.join("tokenizer.json");
+        match json {
+            Some(json) => files::write(&path, |out| out.write_all(json.as_bytes())),
+            None => match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(WriteError::new(&path)(error))
+                }
+                _ => Ok(()),
+            },
+        }
     }
 
     /// All records of the run, those from before it was gone on with among them. Lines that are none

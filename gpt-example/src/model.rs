@@ -21,7 +21,7 @@ use lynx_burn::nn::{
     Gelu, LayerNorm, LayerNormConfig,
 };
 
-use crate::config::{ConfigError, GptConfig, Modules};
+use crate::config::{Activation, ConfigError, GptConfig, Modules};
 use crate::init::Initial;
 use crate::vocabulary;
 
@@ -37,8 +37,11 @@ pub struct Gpt {
     /// One module for all places: what is dropped depends on the place, not on the module.
     dropout: Dropout,
     attention: CausalSelfAttention,
+    gelu: Gelu,
     /// Width of an attention head.
     pub(crate) d_head: usize,
+    /// Rows of the embedding, the last ones, that are no tokens.
+    padding: usize,
     /// Whether what is not a product runs as Burn's own operations.
     plain: bool,
 }
@@ -74,7 +77,8 @@ impl Gpt {
             .init()
             .map_err(|_| ConfigError::Dropout(config.dropout))?;
         let d = config.d_model;
-        let norm = || Some(LayerNormConfig::new(d).init(device));
+        let norm = LayerNormConfig::new(d).with_epsilon(config.norm_epsilon);
+        let norm = || Some(norm.init(device));
         let layers = (0..config.layers)
             .map(|index| {
                 let mut initial = Initial::new(seed, index + 1, device);
@@ -99,7 +103,12 @@ impl Gpt {
             final_norm: norm(),
             dropout,
             attention,
+            gelu: match config.activation {
+                Activation::Gelu => Gelu::new(),
+                Activation::GeluTanh => Gelu::new_approximate(),
+            },
             d_head: d / config.heads,
+            padding: config.padding,
             plain: false,
         })
     }
@@ -195,14 +204,16 @@ impl Gpt {
     /// # Shapes
     ///
     /// `[batch, seq, d_model]` to `[batch, seq, vocabulary]`, or a rank's share of it.
-    pub(crate) fn head(&self, residual: Tensor<3>) -> Tensor<3> {
+    pub(crate) fn head(&self, residual: Tensor<3>, context: &Context) -> Tensor<3> {
         let [batch, seq, d_model] = residual.dims();
         let weight = held(&self.token_embedding).weight.val();
         let [vocabulary, _] = weight.dims();
-        self.norm(&self.final_norm, residual)
+        let scores = self
+            .norm(&self.final_norm, residual)
             .reshape([batch * seq, d_model])
             .matmul(weight.transpose())
-            .reshape([batch, seq, vocabulary])
+            .reshape([batch, seq, vocabulary]);
+        vocabulary::without_padding(scores, self.padding, context)
     }
 
     /// The mean loss of scores against the tokens that came.
@@ -259,8 +270,9 @@ impl Gpt {
         context: &Context,
     ) -> Tensor<3> {
         let hidden = match self.plain {
+            true if self.gelu.approximate => activation::gelu_approximate(hidden),
             true => activation::gelu(hidden),
-            false => Gelu::new().forward(hidden),
+            false => self.gelu.forward(hidden),
         };
         rows(held(&layer.contract), hidden, context)
     }

@@ -11,6 +11,7 @@ use crate::cli::{TrainArgs, TrainingArgs};
 use crate::error::RunError;
 use crate::model::Gpt;
 use crate::orders::Orders;
+use crate::pretrained::Pretrained;
 
 /// Cuts the model into stages; each makes its own part on its own device.
 ///
@@ -22,19 +23,21 @@ pub fn build(
     devices: &[Device],
     orders: Orders,
 ) -> Result<Trainer<Gpt>, RunError> {
-    build_observed(args, devices, orders, None)
+    build_from(args, devices, orders, (None, None))
 }
 
-/// As [`build`], with somebody who is told of every action.
+/// As [`build`], with weights to begin with, and somebody who is told of every action.
+///
+/// Each stage reads its own weights, on its own device.
 ///
 /// # Errors
 ///
-/// If the options do not fit the model.
-pub fn build_observed(
+/// If the options do not fit the model, or the weights cannot be read.
+pub fn build_from(
     args: &TrainArgs,
     devices: &[Device],
     orders: Orders,
-    observer: Option<Arc<dyn Observer>>,
+    (weights, observer): (Option<&Pretrained>, Option<Arc<dyn Observer>>),
 ) -> Result<Trainer<Gpt>, RunError> {
     let config = &args.config();
     let training = &args.training;
@@ -44,6 +47,7 @@ pub fn build_observed(
         .schedule(args.pipeline.schedule)
         .devices(devices.iter().cloned())
         .ranks(args.overlap.tp)
+        .replicas(args.overlap.replicas)
         .overlap(orders.overlap)
         .memory_budgets(orders.memory_budgets)
         .single_threaded(args.overlap.one_core_each)
@@ -63,6 +67,9 @@ pub fn build_observed(
     if let Some(speed) = args.overlap.collective_link {
         builder = builder.collective_link(speed);
     }
+    if let Some(speed) = args.overlap.replica_link {
+        builder = builder.replica_link(speed);
+    }
     if training.clip > 0.0 {
         builder = builder.clip_norm(training.clip);
     }
@@ -75,7 +82,11 @@ pub fn build_observed(
     let segments = Gpt::segments_of(config.layers);
     builder.train_parts(segments, optimizer(training), |range, device| {
         let gpt = Gpt::new(config, training.seed, device)?;
-        Ok(gpt.with_modules(args.model.modules).keep(range))
+        let part = gpt.with_modules(args.model.modules).keep(range);
+        Ok(match weights {
+            None => part,
+            Some(weights) => weights.load(part, device)?,
+        })
     })
 }
 

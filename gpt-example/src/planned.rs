@@ -7,7 +7,7 @@ use lynx_burn::plan::planner::{Plan, PlanError};
 
 use crate::cli::TrainArgs;
 use crate::config::{ConfigError, GptConfig, LARGEST};
-use crate::orders::{Orders, follow, layout};
+use crate::orders::{Orders, follow, layout, replicas};
 use crate::plan::{Links, here};
 
 /// A plan that a training run cannot obey.
@@ -111,6 +111,7 @@ pub(crate) fn obey(args: &mut TrainArgs) -> Result<Obeyed, PlannedError> {
     shared.map_err(|error| PlannedError::Ranks { ranks, error })?;
     if let Some(tokens) = profile.tokens {
         let micro_batches = usize::try_from(plan.setup.micro_batches).unwrap_or(usize::MAX);
+        let micro_batches = micro_batches.saturating_mul(replicas(&plan, args));
         let wanted = micro_batches.saturating_mul(windows(tokens, config.context)?);
         match args.training.batch {
             _ if wanted > LARGEST => return Err(PlannedError::TooLarge { wanted }),

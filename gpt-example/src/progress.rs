@@ -1,13 +1,17 @@
 //! What a person sees of a run.
 //!
-//! On a terminal a bar moves with each step and a line stays for each evaluation; elsewhere, in a
-//! log say, every logged step is a line.
+//! On a terminal a bar moves with each step and a line stays for each evaluation, or there is a
+//! dashboard, and those lines are written when it is closed; elsewhere, in a log say, every logged
+//! step is a line.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::dashboard::DashboardError;
+#[cfg(feature = "tui")]
+use crate::dashboard::{Board, Course};
 use crate::metrics::Record;
 
 /// Writes a line to standard output.
@@ -20,55 +24,107 @@ pub fn say(line: impl fmt::Display) {
 
 /// Reports steps.
 #[derive(Debug)]
-pub struct Progress {
-    bar: Option<ProgressBar>,
+pub struct Progress(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Lines,
+    Bar(ProgressBar),
+    #[cfg(feature = "tui")]
+    Board {
+        board: Box<Board>,
+        /// To be said when it is closed.
+        lines: Vec<String>,
+    },
 }
 
 impl Progress {
     /// Of a run of so many steps.
     pub fn new(steps: u64) -> Self {
-        let bar = io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new(steps);
-            let template = "{bar:24} {pos}/{len}  {msg}  {eta} left";
-            if let Ok(style) = ProgressStyle::with_template(template) {
-                bar.set_style(style);
-            }
-            bar
-        });
-        Self { bar }
+        if !io::stderr().is_terminal() {
+            return Self(Kind::Lines);
+        }
+        let bar = ProgressBar::new(steps);
+        let template = "{bar:24} {pos}/{len}  {msg}  {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self(Kind::Bar(bar))
+    }
+
+    /// On Burn's dashboard.
+    ///
+    /// # Errors
+    ///
+    /// If there is no terminal.
+    #[cfg(feature = "tui")]
+    pub fn dashboard(course: Course) -> Result<Self, DashboardError> {
+        Ok(Self(Kind::Board {
+            board: Box::new(Board::open(course)?),
+            lines: Vec::new(),
+        }))
     }
 
     /// A step was taken.
-    pub fn step(&self, record: &Record) {
-        if let Some(bar) = &self.bar {
-            bar.set_position(record.step);
-            bar.set_message(facts(record));
+    ///
+    /// # Errors
+    ///
+    /// If somebody chose on the dashboard to end the run at once.
+    pub fn step(&mut self, record: &Record) -> Result<(), DashboardError> {
+        match &mut self.0 {
+            Kind::Lines => {}
+            Kind::Bar(bar) => {
+                bar.set_position(record.step);
+                bar.set_message(facts(record));
+            }
+            #[cfg(feature = "tui")]
+            Kind::Board { board, .. } => board.step(record)?,
         }
+        Ok(())
     }
 
     /// A step was logged.
-    pub fn log(&self, record: &Record) {
-        let line = format!("step {:>5}  {}", record.step, facts(record));
-        match &self.bar {
-            None => say(line),
-            Some(bar) if record.val_loss.is_some() => bar.suspend(|| say(line)),
-            Some(_) => {}
+    pub fn log(&mut self, record: &Record) {
+        if matches!(self.0, Kind::Lines) || record.val_loss.is_some() {
+            self.say(format_args!("step {:>5}  {}", record.step, facts(record)));
         }
     }
 
     /// Something happened that is no step.
-    pub fn say(&self, line: impl fmt::Display) {
-        match &self.bar {
-            None => say(line),
-            Some(bar) => bar.suspend(|| say(line)),
+    pub fn say(&mut self, line: impl fmt::Display) {
+        match &mut self.0 {
+            Kind::Lines => say(line),
+            Kind::Bar(bar) => bar.suspend(|| say(line)),
+            #[cfg(feature = "tui")]
+            Kind::Board { lines, .. } => lines.push(line.to_string()),
         }
     }
 
-    /// The last step was taken.
-    pub fn finish(self) {
-        if let Some(bar) = self.bar {
-            bar.finish_and_clear();
+    /// Whether somebody asked on the dashboard for the run to end.
+    pub fn asked_to_end(&self) -> bool {
+        match &self.0 {
+            Kind::Lines | Kind::Bar(_) => false,
+            #[cfg(feature = "tui")]
+            Kind::Board { board, .. } => board.asked(),
         }
+    }
+
+    /// No step follows.
+    ///
+    /// # Errors
+    ///
+    /// If somebody chose on the dashboard to end the run at once.
+    pub fn finish(self) -> Result<(), DashboardError> {
+        match self.0 {
+            Kind::Lines => {}
+            Kind::Bar(bar) => bar.finish_and_clear(),
+            #[cfg(feature = "tui")]
+            Kind::Board { board, lines } => {
+                board.close()?;
+                lines.iter().for_each(say);
+            }
+        }
+        Ok(())
     }
 }
 

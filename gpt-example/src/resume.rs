@@ -12,6 +12,7 @@ use crate::cli::{OverlapKind, TrainArgs};
 use crate::data::{Corpus, Mark};
 use crate::error::RunError;
 use crate::saved::{Remembered, find, run_of};
+use crate::tokenizer::Tokenizer;
 
 /// Options that a run cannot go on with.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -62,13 +63,14 @@ pub(crate) struct Resumed {
 }
 
 /// Options that decide how the model is cut: any of them puts a plan out of force.
-const CUT: [&str; 7] = [
+const CUT: [&str; 8] = [
     "stages",
     "layers_per_stage",
     "micro_batches",
     "schedule",
     "policy",
     "tp",
+    "replicas",
     "memory_budget",
 ];
 
@@ -76,7 +78,18 @@ const CUT: [&str; 7] = [
 const BY_HAND: [&str; 3] = ["plan", "policy", "layers_per_stage"];
 
 /// Options without which it would be another run.
-const FIXED: [&str; 5] = ["layers", "width", "heads", "context", "seed"];
+const FIXED: [&str; 10] = [
+    "preset",
+    "layers",
+    "width",
+    "heads",
+    "context",
+    "vocabulary",
+    "pad_vocabulary",
+    "activation",
+    "norm_epsilon",
+    "seed",
+];
 
 impl Resumed {
     /// The run that the options ask to go on with, if they do.
@@ -109,6 +122,9 @@ impl Resumed {
         if !given("collective_link") && given("tp") && overlap.tp == 1 {
             overlap.collective_link = None;
         }
+        if !given("replica_link") && given("replicas") && overlap.replicas == 1 {
+            overlap.replica_link = None;
+        }
         if !given("layers_per_stage") && (given("stages") || given("plan")) {
             pipeline.layers_per_stage = None;
         }
@@ -122,6 +138,23 @@ impl Resumed {
             return Err(ResumeError::Over { taken, steps });
         }
         Ok(options)
+    }
+
+    /// How the run's text becomes tokens; a tokenizer that is named again must be the same.
+    pub(crate) fn tokenizer(&self, args: &TrainArgs) -> Result<Tokenizer, RunError> {
+        let own = self.remembered.tokenizer(self.save.path())?;
+        let asked = args.output.tokenizer.as_ref();
+        if let Some(path) = asked.filter(|_| args.given.contains("tokenizer")) {
+            let other = Tokenizer::read(path)?;
+            if other.json() != own.json() {
+                return Err(RunError::from(ResumeError::Fixed {
+                    option: "--tokenizer".to_owned(),
+                    saved: own.json().map_or("none", |_| "another").to_owned(),
+                    asked: path.display().to_string(),
+                }));
+            }
+        }
+        Ok(own)
     }
 
     /// Finds that the text is the one that the run has learnt so far, unless another was given.
@@ -171,14 +204,25 @@ fn join(saved: &TrainArgs, asked: &TrainArgs) -> Result<TrainArgs, ResumeError> 
     }
     let mut joined: TrainArgs = serde_json::from_value(joined).map_err(failed)?;
     joined.given.clone_from(&asked.given);
+    // Of this terminal, not of the run.
+    joined.tui = asked.tui;
     Ok(joined)
 }
 
 fn fixed(name: &str, saved: &Value, asked: &Value) -> ResumeError {
     ResumeError::Fixed {
         option: format!("--{}", name.replace('_', "-")),
-        saved: saved.to_string(),
-        asked: asked.to_string(),
+        saved: plain(saved),
+        asked: plain(asked),
+    }
+}
+
+/// A value for people.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "not given".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 

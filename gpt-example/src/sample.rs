@@ -21,34 +21,37 @@ pub struct Sampling {
     pub top_k: Option<usize>,
     /// The most tokens the model looks at.
     pub context: usize,
+    /// The tokens to choose among: the first so many.
+    pub vocabulary: usize,
 }
 
-/// Continues `prompt`, which must not be empty, by `count` bytes.
+/// Continues `prompt`, which must not be empty, by `count` tokens.
 ///
 /// # Errors
 ///
 /// If a stage fails.
 pub fn sample(
     trainer: &mut Trainer<Gpt>,
-    prompt: &[u8],
+    prompt: &[u32],
     count: usize,
     sampling: Sampling,
     device: &Device,
-) -> Result<Vec<u8>, TrainError> {
+) -> Result<Vec<u32>, TrainError> {
     let mut text = prompt.to_vec();
     for index in 0..count as u64 {
         let seen = &text[text.len().saturating_sub(sampling.context)..];
-        let ids: Vec<i32> = seen.iter().map(|&byte| i32::from(byte)).collect();
+        let ids: Vec<i32> = seen.iter().map(|&token| token as i32).collect();
         let tokens = Tensor::from_data(TensorData::new(ids, [1, seen.len()]), device);
         let output = trainer.predict(Activations::Tokens(tokens))?;
         let Activations::Logits(logits) = output else {
             unreachable!("the chain ends with logits, not {output:?}");
         };
         let last = logits.slice_dim(1, seen.len() - 1..seen.len());
-        let scores: Vec<f64> = last.into_data().iter().collect();
+        let mut scores: Vec<f64> = last.into_data().iter().collect();
+        scores.truncate(sampling.vocabulary);
         let chance = random::unit(sampling.seed, Purpose::Text, index, 0);
         let scores = likeliest(scores, sampling.top_k);
-        text.push(choose(&scores, sampling.temperature, chance) as u8);
+        text.push(choose(&scores, sampling.temperature, chance) as u32);
     }
     Ok(text.split_off(prompt.len()))
 }

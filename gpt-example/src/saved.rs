@@ -14,6 +14,7 @@ use crate::error::RunError;
 use crate::model::Gpt;
 use crate::orders::Orders;
 use crate::pipeline::build;
+use crate::tokenizer::{Tokenizer, TokenizerError};
 
 /// The folder of a run's saves within its own.
 const FOLDER: &str = "saves";
@@ -27,6 +28,9 @@ pub struct Remembered {
     pub model: GptConfig,
     /// The text it learns. Which part of it comes next follows from the step.
     pub corpus: Mark,
+    /// The text of its tokenizer.json, if tokens are not bytes: a save can be used wherever it lies.
+    #[serde(default)]
+    pub tokenizer: Option<String>,
 }
 
 /// The saves of the run whose folder is `run`.
@@ -80,7 +84,7 @@ pub fn model(path: &Path, device: &Device) -> Result<(Trainer<Gpt>, Remembered),
 
 impl Remembered {
     /// Of a run with these options on this text.
-    pub fn new(options: &TrainArgs, corpus: &Corpus) -> Self {
+    pub fn new(options: &TrainArgs, corpus: &Corpus, tokenizer: &Tokenizer) -> Self {
         let absolute = |path: &Option<PathBuf>| {
             let path = path.as_deref();
             // Where the system cannot tell where it is, it stays what it was.
@@ -89,11 +93,26 @@ impl Remembered {
         let mut options = options.clone();
         // The run may be gone on with from another folder.
         options.output.data = absolute(&options.output.data);
+        options.output.tokenizer = absolute(&options.output.tokenizer);
         options.pipeline.plan = absolute(&options.pipeline.plan);
+        options.saving.init_from = absolute(&options.saving.init_from);
         Self {
             model: options.config(),
             options,
             corpus: corpus.mark(),
+            tokenizer: tokenizer.json().map(str::to_owned),
+        }
+    }
+
+    /// How the run made its text into tokens. `path` is the save's or the run's, for errors.
+    ///
+    /// # Errors
+    ///
+    /// If what was kept is no tokenizer.
+    pub fn tokenizer(&self, path: &Path) -> Result<Tokenizer, TokenizerError> {
+        match &self.tokenizer {
+            None => Ok(Tokenizer::bytes()),
+            Some(json) => Tokenizer::from_json(json.clone(), path),
         }
     }
 }

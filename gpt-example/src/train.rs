@@ -7,22 +7,24 @@ use std::time::Instant;
 use burn::prelude::*;
 use lynx_burn::{MicroBatch, SaveError, Saves, StepReport, TrainError, Trainer};
 
+use crate::beginning::Beginning;
 use crate::budget::{self, Watch};
 use crate::cli::TrainArgs;
+use crate::dashboard;
 use crate::data::{Corpus, micro_batches};
 use crate::describe::{Configuration, about};
 use crate::error::RunError;
 use crate::interrupt::Interrupt;
 use crate::metrics::{Meter, Record, RunFolder};
 use crate::model::Gpt;
-use crate::pipeline::{build_observed, layers_per_stage};
+use crate::pipeline::{build_from, layers_per_stage};
 use crate::planned::obey;
 use crate::progress::{Progress, say};
 use crate::report::{OneStep, Report, State, Subject};
 use crate::resume::Resumed;
 use crate::sample::{Sampling, sample};
 use crate::saved::{Remembered, saves_of};
-use crate::tokenizer::printable;
+use crate::tokenizer::{Tokenizer, printable};
 
 /// Trains as asked; returns when the last step is taken and the sample written, or when Ctrl-C was
 /// pressed and the state saved.
@@ -31,17 +33,22 @@ use crate::tokenizer::printable;
 ///
 /// If the options do not fit together, or something fails on the way.
 pub fn run(args: &TrainArgs) -> Result<(), RunError> {
+    if args.tui {
+        dashboard::possible()?;
+    }
     let resumed = Resumed::find(args)?;
     let asked = args;
     let mut args = match &resumed {
         Some(run) => run.options(asked)?,
         None => args.clone(),
     };
+    let beginning = Beginning::new(&mut args, resumed.as_ref())?;
     args.config().validate()?;
     let obeyed = obey(&mut args)?;
     args.check()?;
     let config = args.config();
-    let corpus = Corpus::load(args.output.data.as_deref(), config.context)?;
+    let data = args.output.data.as_deref();
+    let corpus = Corpus::load(data, config.context, &beginning.tokenizer)?;
     if let Some(run) = &resumed {
         run.check_text(asked, &corpus)?;
     }
@@ -57,7 +64,12 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         .map(|name| name.open())
         .collect::<Result<Vec<Device>, _>>()?;
     let observer = Arc::new(OneStep::default());
-    let mut trainer = build_observed(args, &devices, orders, Some(observer.clone()))?;
+    let mut trainer = build_from(
+        args,
+        &devices,
+        orders,
+        (beginning.weights.as_ref(), Some(observer.clone())),
+    )?;
     if let Some(run) = &resumed {
         trainer.resume(&run.save)?;
     }
@@ -79,8 +91,10 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
     if let Some(watch) = &watch {
         folder.plan(watch.plan())?;
     }
+    folder.tokenizer(beginning.tokenizer.json())?;
     let interrupt = Interrupt::listen().map_err(RunError::Interrupt)?;
-    let about = about(&configuration, &corpus);
+    let mut about = about(&configuration, &corpus);
+    about.extend(beginning.about(args, resumed.as_ref().map(|run| &run.save)));
     for (name, value) in &about {
         say(format_args!("{name:<9} {value}"));
     }
@@ -97,15 +111,19 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         args,
         context: config.context,
         corpus: &corpus,
+        tokenizer: &beginning.tokenizer,
         saves: saves_of(folder.path()).keep(args.saving.keep),
-        remembered: Remembered::new(args, &corpus),
+        remembered: Remembered::new(args, &corpus, &beginning.tokenizer),
         interrupt,
         observer,
         report: Report::new(Subject {
             about,
             unigram_entropy: configuration.unigram_entropy,
+            unit: corpus.unit(),
+            bytes_per_token: corpus.bytes_per_token(),
             steps: args.training.steps,
             ranks: args.overlap.tp,
+            replicas: args.overlap.replicas,
         }),
         saved: None,
         watch,
@@ -126,8 +144,13 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
     };
     let entropy = configuration.unigram_entropy;
     say(format_args!(
-        "validation loss {loss:.4} nats a byte, unigram entropy {entropy:.4}"
+        "validation loss {loss:.4} nats a {}, unigram entropy {entropy:.4}",
+        corpus.unit()
     ));
+    if beginning.tokenizer.json().is_some() {
+        let bits = loss / std::f64::consts::LN_2 / corpus.bytes_per_token();
+        say(format_args!("                {bits:.4} bits a byte"));
+    }
     run.speak()?;
     if let Some(text) = run
         .watch
@@ -152,6 +175,7 @@ struct Run<'a> {
     args: &'a TrainArgs,
     context: usize,
     corpus: &'a Corpus,
+    tokenizer: &'a Tokenizer,
     saves: Saves,
     remembered: Remembered,
     interrupt: Interrupt,
@@ -175,7 +199,11 @@ impl Run<'_> {
         let mut validation = self.evaluate()?;
         let taken = self.trainer.steps();
         say(format_args!("step {taken:>5}  validation {validation:.4}"));
-        let progress = Progress::new(training.steps);
+        if training.steps == 0 {
+            folder.sync()?;
+            self.save()?;
+        }
+        let mut progress = self.progress(folder)?;
         let start = Instant::now();
         let elapsed_before = folder.records()?.last().map_or(0.0, |last| last.elapsed_s);
         let mut since_record = Meter::default();
@@ -191,7 +219,7 @@ impl Run<'_> {
             if let Some(timeline) = self.observer.take() {
                 self.report.show_step(step, timeline);
             }
-            self.replan(&report, (folder, &progress))?;
+            self.replan(&report, (folder, &mut progress))?;
             if evaluates {
                 validation = self.evaluate()?;
             }
@@ -210,7 +238,7 @@ impl Run<'_> {
                 applied: report.update.applied,
                 elapsed_s: elapsed_before + start.elapsed().as_secs_f64(),
             };
-            progress.step(&record);
+            progress.step(&record)?;
             if evaluates || step == 1 || step.is_multiple_of(output.log_every) {
                 folder.record(&record)?;
                 progress.log(&record);
@@ -219,18 +247,40 @@ impl Run<'_> {
             if evaluates || step == taken + 1 {
                 self.tell(folder, State::Running)?;
             }
-            let interrupted = self.interrupt.asked() && step < training.steps;
+            let asked = self.interrupt.asked() || progress.asked_to_end();
+            let interrupted = asked && step < training.steps;
             if interrupted || step == training.steps || self.saves_at(step) {
                 folder.sync()?;
                 self.save()?;
             }
             if interrupted {
-                progress.finish();
+                progress.finish()?;
                 return Ok(None);
             }
         }
-        progress.finish();
+        progress.finish()?;
         Ok(Some(validation))
+    }
+
+    /// What a person sees.
+    fn progress(&self, folder: &RunFolder) -> Result<Progress, RunError> {
+        #[cfg(feature = "tui")]
+        if self.args.tui {
+            let output = &self.args.output;
+            let ranks = self.trainer.ranks();
+            return Ok(Progress::dashboard(dashboard::Course {
+                label: folder.path().display().to_string(),
+                steps: self.args.training.steps,
+                taken: self.trainer.steps(),
+                eval_every: output.eval_every,
+                eval_batches: output.eval_batches,
+                ranks,
+                workers: ranks * self.trainer.partition().stages(),
+            })?);
+        }
+        #[cfg(not(feature = "tui"))]
+        let _ = folder;
+        Ok(Progress::new(self.args.training.steps))
     }
 
     /// Writes the report anew.
@@ -243,7 +293,7 @@ impl Run<'_> {
     fn replan(
         &mut self,
         report: &StepReport,
-        (folder, progress): (&RunFolder, &Progress),
+        (folder, progress): (&RunFolder, &mut Progress),
     ) -> Result<(), RunError> {
         let Some(watch) = &mut self.watch else {
             return Ok(());
@@ -314,7 +364,7 @@ impl Run<'_> {
     }
 
     /// Writes a sample.
-    fn speak(&mut self) -> Result<(), TrainError> {
+    fn speak(&mut self) -> Result<(), RunError> {
         let output = &self.args.output;
         if output.sample == 0 {
             return Ok(());
@@ -324,16 +374,16 @@ impl Run<'_> {
             temperature: output.temperature,
             top_k: None,
             context: self.context,
+            vocabulary: self.tokenizer.vocabulary(),
         };
-        // A new line is where anything may begin.
         let text = sample(
             &mut self.trainer,
-            b"\n",
+            &self.tokenizer.beginning(),
             output.sample,
             sampling,
             &self.first,
         )?;
-        let text = printable(&text);
+        let text = printable(&self.tokenizer.decode(&text)?);
         say(format_args!("\n{text}"));
         self.report.show_sample(text);
         Ok(())

@@ -28,6 +28,29 @@ pub(crate) fn embed(embedding: &Embedding, tokens: Tensor<2, Int>, context: &Con
     embedding.forward(own).mask_fill(elsewhere, 0.0)
 }
 
+/// What is added to the score of a row that is no token: its exponential beside any other is zero, and
+/// unlike minus infinity it leaves the normaliser of a rank that holds padding alone a number.
+const NEVER: f32 = -1e9;
+
+/// The scores, with those of the vocabulary's last `padding` rows so low that none is ever predicted.
+///
+/// # Shapes
+///
+/// Scores and result: `[batch, seq, vocabulary / ranks]`
+pub(crate) fn without_padding(scores: Tensor<3>, padding: usize, context: &Context) -> Tensor<3> {
+    let [_, _, held] = scores.dims();
+    // Of the rows on this rank and those after it, as many as are no padding.
+    let here = held * (context.ranks() - context.rank().0);
+    let tokens = here.saturating_sub(padding).min(held);
+    if tokens == held {
+        return scores;
+    }
+    let mut row = vec![0.0; tokens];
+    row.resize(held, NEVER);
+    let row = Tensor::<1>::from_data(TensorData::new(row, [held]), &scores.device());
+    scores + row.unsqueeze()
+}
+
 /// What a rank brings to the normaliser of its scores: a column of its own among zeros.
 ///
 /// # Shapes

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::{gpt, metrics, number, refused, said};
 use lynx_burn::plan::planner::Plan;
-use lynx_burn::units::Bytes;
+use lynx_burn::units::{Bytes, Nanos};
 use serde_json::Value;
 
 /// Large enough that every tensor counts, small enough for a second or two.
@@ -73,6 +73,8 @@ fn within_a_budget_recompute_is_hidden_memory_is_as_planned_and_losses_are_the_s
             assert!(sum("recomputed_segments") > 0.0, "{cut}: {text}");
             match overlap {
                 "never" => assert_eq!(sum("hidden_s"), 0.0, "{cut}"),
+                // In a pipeline forwards that run ahead may leave nothing to hide.
+                "planned" if plan.step.hidden == Nanos::ZERO => {}
                 _ => assert!(sum("hidden_s") > 0.0, "{cut} {overlap}: {text}"),
             }
             check_retained(&plan, &records, overlap);

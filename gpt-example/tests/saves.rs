@@ -381,6 +381,7 @@ fn a_save_of_another_program_is_refused_with_the_file() {
         context: 4,
         vocabulary: 256,
         dropout: 0.0,
+        ..GptConfig::NANO
     };
     let model = Gpt::new(&config, 0, &Device::flex().autodiff()).expect("valid");
     let mut trainer = TrainerBuilder::new()

@@ -27,6 +27,11 @@ id!(
     "stage"
 );
 id!(
+    /// A data-parallel replica of the whole pipeline.
+    ReplicaId,
+    "replica"
+);
+id!(
     /// A tensor-parallel rank of a stage.
     RankId,
     "rank"

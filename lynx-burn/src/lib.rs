@@ -10,7 +10,8 @@
 //!   stages, a [policy](plan::policy::Policy) that says which segments are recomputed, the
 //!   [schedule](plan::schedule::Kind), devices, seeds;
 //! - [`Trainer`] runs steps of [`MicroBatch`]es, one thread a stage, and reports losses, bytes
-//!   retained and segments recomputed.
+//!   retained and segments recomputed. Several [ranks](TrainerBuilder::ranks) may share each stage,
+//!   and several [replicas](TrainerBuilder::replicas) of all of it the micro-batches of a step.
 //!
 //! The crate has two layers. [`plan`] is decisions as data, and what makes and judges them, without
 //! tensors or threads; it builds alone with `default-features = false`. The runtime, everything else, obeys such data. Backends
@@ -19,6 +20,10 @@
 //! After the idea of Lynx (arXiv 2406.08756). [`plan::planner`] chooses what to recompute and where,
 //! and [`plan::sim`] times it; the runtime recomputes while a stage waits for a neighbour
 //! ([`Overlap`]), and a [`Recorder`] shows it.
+//!
+//! [`Trainer::save_to`] and [`Trainer::resume_from`] keep a run from being lost. With the feature
+//! `train`, the module `learner` puts a trainer under Burn's own `Learner`: its metrics, dashboard, early
+//! stopping and checkpoints. `examples/` has models of one's own in all of these ways.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod ids;
@@ -41,6 +46,8 @@ pub use runtime::exec::observer::{
 };
 #[cfg(feature = "runtime")]
 pub use runtime::exec::position::{Pass, Place};
+#[cfg(feature = "train")]
+pub use runtime::learner;
 #[cfg(feature = "runtime")]
 pub use runtime::recorder::{Recorded, Recorder};
 #[cfg(feature = "runtime")]

@@ -15,6 +15,7 @@ pub fn config(layers: usize, dropout: f64) -> GptConfig {
         context: 16,
         vocabulary: 256,
         dropout,
+        ..GptConfig::NANO
     }
 }
 

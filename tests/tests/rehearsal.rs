@@ -105,6 +105,22 @@ fn recomputed_on_demand_a_step_retains_to_the_byte_what_was_rehearsed() {
 }
 
 #[test]
+fn every_replica_retains_to_the_byte_what_was_rehearsed_of_one() {
+    alone(|| {
+        for cut in CUTS {
+            for policy in ["retain", "selective:attention"] {
+                let what = format!("{policy}, {cut:?}");
+                let builder = builder(policy, cut, Kind::OneFOneB).replicas(2);
+                let (rehearsed, stages, _) = both(builder);
+                let one = rehearsed_peaks(&rehearsed);
+                assert_eq!(one.len(), cut.0 * cut.1, "{what}");
+                assert_eq!(peaks(&stages), [one.clone(), one].concat(), "{what}");
+            }
+        }
+    });
+}
+
+#[test]
 fn what_is_planned_in_windows_is_retained_as_rehearsed_where_windows_are_long() {
     alone(|| {
         for (stages, ranks) in CUTS {
@@ -129,8 +145,11 @@ fn what_is_planned_in_windows_is_retained_as_rehearsed_where_windows_are_long() 
 #[test]
 fn a_rehearsal_changes_no_gradient_and_no_parameter() {
     alone(|| {
-        for cut in CUTS {
-            let make = || trainer(builder("recompute", cut, Kind::OneFOneB).clip_norm(1.0));
+        for (cut, replicas) in CUTS.into_iter().zip([1, 2, 1, 2]) {
+            let make = || {
+                let builder = builder("recompute", cut, Kind::OneFOneB).clip_norm(1.0);
+                trainer(builder.replicas(replicas))
+            };
             let (mut one, mut other) = (make(), make());
             let rehearse = |trainer: &mut Trainer<Gpt>| {
                 let rehearsed = trainer.rehearse(batches().remove(0), MICRO_BATCHES);

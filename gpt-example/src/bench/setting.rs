@@ -47,6 +47,7 @@ pub(super) fn model() -> GptConfig {
         context: 128,
         vocabulary: 256,
         dropout: 0.1,
+        ..GptConfig::NANO
     }
 }
 

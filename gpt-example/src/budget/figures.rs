@@ -9,11 +9,11 @@ use lynx_burn::{BackwardReport, Rehearsal};
 pub(super) struct Figures {
     /// Forwards and backwards.
     pub(super) time: Nanos,
-    /// Recompute on the critical path, all stages together, a rank of each.
+    /// Recompute on the critical path, all stages together, a rank of each in one replica.
     pub(super) exposed: Nanos,
     /// Recompute in waits, likewise.
     pub(super) hidden: Nanos,
-    /// The most that a rank of each stage retains.
+    /// The most that a rank of each stage retains, in any replica.
     pub(super) activations: Vec<Bytes>,
 }
 
@@ -28,18 +28,25 @@ impl Figures {
         }
     }
 
-    /// What a step took. Of several ranks, times are their means, and bytes those of the one that
-    /// holds most.
+    /// What a step took. Of several ranks and replicas, times are their means, and bytes those of the
+    /// one that holds most.
     pub(super) fn measured(report: &BackwardReport) -> Self {
-        let ranks = 1 + report.stages.iter().map(|s| s.rank.0).max().unwrap_or(0);
-        let mean = |time: Nanos| Nanos(time.0 / ranks as u64);
-        let stages = report.stages.chunk_by(|a, b| a.stage == b.stage);
-        let most = stages.map(|ranks| ranks.iter().map(|rank| rank.retained_peak).max());
+        let mut alike = 0;
+        let mut activations: Vec<Bytes> = Vec::new();
+        for worker in &report.stages {
+            let stage = worker.stage.0;
+            alike += u64::from(stage == 0);
+            if activations.len() <= stage {
+                activations.resize(stage + 1, Bytes(0));
+            }
+            activations[stage] = activations[stage].max(worker.retained_peak);
+        }
+        let mean = |time: Nanos| Nanos(time.0 / alike.max(1));
         Self {
             time: report.time,
             exposed: mean(report.exposed()),
             hidden: mean(report.hidden()),
-            activations: most.map(Option::unwrap_or_default).collect(),
+            activations,
         }
     }
 

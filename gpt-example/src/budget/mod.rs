@@ -2,7 +2,7 @@
 //! otherwise, and at the end compared with what was planned.
 //!
 //! Before the run, a rank of the model is measured alone on the first device, and planned for the
-//! links that the options give. [`Watch`] then sees every step. Where steps drift from the plan
+//! links that the options give. The budget is a device's, and the plan is one replica's. [`Watch`] then sees every step. Where steps drift from the plan
 //! ([`drift`]), it measures and plans again between two steps, for the same deal of layers: no
 //! parameter moves, and no gradient depends on what is recomputed. Measuring needs the memory of a
 //! micro-batch, which is free between steps, and that of the measured segments' weights.
@@ -24,7 +24,7 @@ use lynx_burn::plan::planner::{Setup, Strategy};
 pub(crate) use self::watch::Watch;
 use crate::cli::{OverlapKind, TrainArgs};
 use crate::error::RunError;
-use crate::orders::{Orders, follow};
+use crate::orders::{Orders, follow, joined};
 use crate::plan::{
     Links, PlanningError, Source, Subject, Wording, cores_of_each, decide, here, tell,
 };
@@ -49,7 +49,8 @@ pub(crate) fn prepare(args: &mut TrainArgs) -> Result<Option<(Watch, Orders)>, R
     let one_core_each = args.overlap.one_core_each;
     // clap asks for at least one.
     let device = args.pipeline.device.first().copied().unwrap_or_default();
-    let workers = stages.saturating_mul(ranks);
+    let replicas = args.overlap.replicas;
+    let workers = stages.saturating_mul(ranks).saturating_mul(replicas);
     let windows = args.training.batch().div_ceil(micro_batches);
     let subject = Subject {
         config: args.config(),
@@ -68,8 +69,10 @@ pub(crate) fn prepare(args: &mut TrainArgs) -> Result<Option<(Watch, Orders)>, R
         &source.profile,
         &source.cluster,
         stages,
-        micro_batches as u64,
+        // Of each replica; the checks have seen that it divides.
+        (micro_batches / replicas) as u64,
     );
+    setup.replicas = joined(replicas, args.overlap.replica_link);
     setup.schedule = args.pipeline.schedule;
     setup.budget = budget;
     if args.overlap.overlap == Some(OverlapKind::Never) {
@@ -77,7 +80,8 @@ pub(crate) fn prepare(args: &mut TrainArgs) -> Result<Option<(Watch, Orders)>, R
     }
     let limit: Duration = args.budget.time_limit;
     let strategy = Strategy::named(&args.budget.strategy, limit).map_err(PlanningError::from)?;
-    let plan = decide(&source, &setup, &strategy, Wording::Train { windows })?;
+    let wording = Wording::Train { windows, replicas };
+    let plan = decide(&source, &setup, &strategy, wording)?;
     let Some(measured) = source.measured else {
         return Ok(None);
     };

@@ -34,18 +34,23 @@ impl Circumstances {
     /// Of a run with these options under a plan.
     pub(super) fn of(args: &TrainArgs, subject: &Subject, plan: &Plan) -> Self {
         let (ranks, stages) = (subject.ranks, plan.setup.stages);
+        let replicas = args.overlap.replicas;
         let links = [
             ("--link", stages > 1 && args.pipeline.link.is_none()),
             (
                 "--collective-link",
                 ranks > 1 && args.overlap.collective_link.is_none(),
             ),
+            (
+                "--replica-link",
+                replicas > 1 && args.overlap.replica_link.is_none(),
+            ),
         ];
         let guessed = links.into_iter().filter(|(_, guessed)| *guessed);
         let (batch, micro_batches) = (args.training.batch(), args.pipeline.micro_batches);
         Self {
             overlap: args.overlap.overlap.unwrap_or(OverlapKind::Planned),
-            workers: stages * ranks,
+            workers: stages * ranks * replicas,
             cores_of_each: subject.cores,
             one_core_each: args.overlap.one_core_each,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -130,8 +135,8 @@ impl Circumstances {
         let each = self.cores_of_each?;
         if workers * each > cores {
             return Some(format!(
-                "{workers} stages and ranks share {cores} cores, and each was measured with \
-                 {each} for itself"
+                "{workers} threads, one for each stage, rank and replica, share {cores} cores, and \
+                 each was measured with {each} for itself"
             ));
         }
         (!self.one_core_each).then(|| {

@@ -77,7 +77,7 @@ impl Watch {
         batch: MicroBatch<Gpt>,
     ) -> Result<String, RunError> {
         let micro_batches = self.plan.forecast().map_err(PlanningError::from)?;
-        let micro_batches = micro_batches.schedule.micro_batches;
+        let micro_batches = micro_batches.schedule.micro_batches * trainer.replicas();
         let rehearsal = trainer.rehearse(batch.clone(), micro_batches)?;
         let allowed = self.plan.activations().map_err(PlanningError::from)?;
         let stages = rehearsal.retained().into_iter().zip(allowed);
@@ -258,6 +258,7 @@ mod tests {
             ("--stages 2", 1),
             ("--stages 1 --tp 2 --collective-link 1GB/s,100us", 2),
             ("--stages 2 --tp 2 --link 1GB/s,100us", 2),
+            ("--stages 1 --replicas 2 --replica-link 1GB/s,100us", 1),
         ];
         for (cut, ranks) in cuts {
             let (losses, recomputed) = six_steps(cut, ["full", "selective", "none"]);

@@ -18,6 +18,7 @@ fn config() -> GptConfig {
         context: 6,
         vocabulary: 11,
         dropout: 0.1,
+        ..GptConfig::NANO
     }
 }
 
@@ -135,6 +136,12 @@ fn the_count_of_parameters_is_the_modules() {
 }
 
 fn logits(gpt: &Gpt, tokens: [[i32; 6]; 1]) -> Vec<f32> {
+    let logits = scores(gpt, tokens);
+    assert_eq!(logits.dims(), [1, 6, 11]);
+    logits.into_data().iter().collect()
+}
+
+fn scores(gpt: &Gpt, tokens: [[i32; 6]; 1]) -> Tensor<3> {
     let tokens = Tensor::from_data(tokens, &Device::default());
     let mut boundary = Activations::Tokens(tokens);
     for segment in 0..gpt.segments().len() {
@@ -145,8 +152,7 @@ fn logits(gpt: &Gpt, tokens: [[i32; 6]; 1]) -> Vec<f32> {
     let Activations::Logits(logits) = boundary else {
         panic!("{boundary:?}");
     };
-    assert_eq!(logits.dims(), [1, 6, 11]);
-    logits.into_data().iter().collect()
+    logits
 }
 
 #[test]
@@ -159,6 +165,30 @@ fn a_prediction_depends_on_earlier_tokens_only() {
         let row = position * 11..(position + 1) * 11;
         assert_ne!(one[row.clone()], other[row], "position {position}");
     }
+}
+
+#[test]
+fn rows_that_are_no_tokens_leave_all_other_scores_and_the_loss_as_they_are() {
+    let padded = GptConfig {
+        vocabulary: 16,
+        padding: 5,
+        ..config()
+    };
+    let padded = Gpt::new(&padded, 3, &Device::default()).expect("valid");
+    let both = [gpt(), padded].map(|gpt| {
+        // The same values in all rows that are tokens: a row's are drawn after those before it.
+        let scores = scores(&gpt, [[1, 2, 3, 4, 5, 6]]);
+        let targets = Tensor::from_data([[2, 3, 4, 5, 6, 7]], &Device::default());
+        let context = Context::new(Mode::Evaluation, 0, 0, MicroBatchId(0), SegmentId(12));
+        let loss = gpt.loss(Activations::Logits(scores.clone()), targets, &context);
+        (scores, loss.into_scalar::<f32>())
+    });
+    let [(plain, loss), (padded, padded_loss)] = both;
+    let tokens = padded.clone().slice_dim(2, 0..11).into_data();
+    assert_eq!(plain.into_data().as_bytes(), tokens.as_bytes());
+    assert_eq!(loss, padded_loss);
+    let never = padded.slice_dim(2, 11..16).max().into_scalar::<f32>();
+    assert!(never < -1e8, "{never}");
 }
 
 #[test]

@@ -16,10 +16,10 @@ pub struct GenerateArgs {
     /// Text to go on from [default: an empty line]
     #[arg(long, value_name = "TEXT")]
     pub prompt: Option<String>,
-    /// Bytes to write
+    /// Tokens to write; without a tokenizer they are bytes
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = count())]
     pub length: usize,
-    /// Boldness; 0 always takes the likeliest byte, 1 the model's own odds
+    /// Boldness; 0 always takes the likeliest token, 1 the model's own odds
     #[arg(long, value_name = "T", default_value_t = 0.8)]
     pub temperature: f64,
     /// Choose among the likeliest N only [default: all]

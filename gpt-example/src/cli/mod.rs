@@ -7,11 +7,13 @@ mod bench;
 mod budget;
 mod complete;
 mod eval;
+mod export;
 mod generate;
 mod overlap;
 mod plan;
 mod saving;
 mod simulate;
+mod tokenizer;
 mod train;
 mod values;
 
@@ -25,6 +27,7 @@ pub use bench::BenchArgs;
 pub use budget::BudgetArgs;
 pub use complete::{CompletionsArgs, completions};
 pub use eval::EvalArgs;
+pub use export::ExportArgs;
 pub use generate::GenerateArgs;
 pub use overlap::{OverlapArgs, OverlapKind};
 pub use plan::{
@@ -32,6 +35,7 @@ pub use plan::{
 };
 pub use saving::SavingArgs;
 pub use simulate::SimulateArgs;
+pub use tokenizer::{TokenizerArgs, TokenizerCommand, TokenizerTrainArgs};
 pub use train::{ModelArgs, OutputArgs, PipelineArgs, TrainArgs, TrainingArgs};
 
 const EXAMPLES: &str = "\
@@ -40,6 +44,8 @@ Examples:
   gpt train --resume runs/mine --steps 2000    go on with that run
   gpt train --stages 1 --memory-budget 40MiB   train within 40 MiB
   gpt generate runs/mine --prompt \"Once\"      let it write
+  gpt train --init-from gpt2/model.safetensors --tokenizer gpt2/tokenizer.json --data my.txt
+  gpt export runs/mine --out mine/model.safetensors    for Hugging Face's transformers
   gpt plan --model 7b --cluster a100-40-pcie --tp 4 --pp 2 -o plan.json
   gpt simulate plan.json --svg step.svg        see what the plan does";
 
@@ -67,6 +73,11 @@ enum Command {
     /// Tell how well a trained model predicts a text.
     #[command(args_override_self = true)]
     Eval(Box<EvalArgs>),
+    /// Write a trained model's weights as Hugging Face's GPT-2.
+    #[command(args_override_self = true)]
+    Export(ExportArgs),
+    /// Make a tokenizer.
+    Tokenizer(TokenizerArgs),
     /// Decide what each stage recomputes, and where, so that it fits the memory.
     #[command(allow_negative_numbers = true, args_override_self = true)]
     Plan(Box<PlanArgs>),
@@ -88,6 +99,10 @@ pub enum Task {
     Generate(Box<GenerateArgs>),
     /// To evaluate a model.
     Eval(Box<EvalArgs>),
+    /// To export a model.
+    Export(ExportArgs),
+    /// To make a tokenizer.
+    Tokenizer(TokenizerArgs),
     /// To plan.
     Plan(Box<PlanArgs>),
     /// To simulate.
@@ -119,7 +134,9 @@ impl Cli {
             Some(Command::Train(args)) => Task::Train(Box::new(TrainArgs { given, ..*args })),
             Some(Command::Generate(args)) => Task::Generate(args),
             Some(Command::Eval(args)) => Task::Eval(args),
-            Some(Command::Plan(args)) => Task::Plan(args),
+            Some(Command::Export(args)) => Task::Export(args),
+            Some(Command::Tokenizer(args)) => Task::Tokenizer(args),
+            Some(Command::Plan(args)) => Task::Plan(Box::new(PlanArgs { given, ..*args })),
             Some(Command::Simulate(args)) => Task::Simulate(args),
             Some(Command::Bench(args)) => Task::Bench(args),
             Some(Command::Completions(args)) => Task::Completions(args),
@@ -189,10 +206,32 @@ mod tests {
         assert_eq!(bare.pipeline.layers_per_stage, Some(vec![2, 1]));
     }
 
+    /// As a save has them that was written before there were presets, tokenizers and two GELUs.
+    #[test]
+    fn options_of_an_older_save_are_read_as_what_they_were() {
+        let now = serde_json::to_value(read("--layers 3").expect("valid")).expect("options");
+        let mut old = now.clone();
+        let new = [
+            ("model", "preset"),
+            ("model", "vocabulary"),
+            ("model", "pad_vocabulary"),
+            ("model", "activation"),
+            ("model", "norm_epsilon"),
+            ("output", "tokenizer"),
+            ("saving", "init_from"),
+        ];
+        for (group, name) in new {
+            let group = old[group].as_object_mut().expect("a group");
+            assert!(group.remove(name).is_some(), "{name}");
+        }
+        let read: TrainArgs = serde_json::from_value(old).expect("an older save");
+        assert_eq!(serde_json::to_value(read).expect("options"), now);
+    }
+
     #[test]
     fn values_of_the_wrong_kind_are_refused_with_option_and_value() {
         let cases = [
-            ("--steps 0", "--steps"),
+            ("--steps -1", "--steps"),
             ("--batch 0", "--batch"),
             ("--batch 99999999", "--batch"),
             ("--micro-batches 0", "--micro-batches"),

@@ -1,5 +1,6 @@
 //! Options of `gpt plan`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ pub struct PlanArgs {
     /// What is written.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// The options that were written out, by their names here.
+    #[arg(skip)]
+    pub given: BTreeSet<String>,
 }
 
 /// What is planned, and for which machines.
@@ -67,7 +71,7 @@ pub struct SourceArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "With --model")]
 pub struct GptArgs {
-    /// Tokens of a sample [default: 2048]
+    /// Tokens of a sample [default: the model's context]
     #[arg(long, value_name = "N", value_parser = count())]
     #[arg(conflicts_with_all = ["profile", "measure"])]
     pub sequence: Option<usize>,
@@ -87,11 +91,16 @@ pub struct GptArgs {
 
 /// The model of `gpt train`, which only --measure knows.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("preset", |arg| for_measuring(arg)))]
 #[command(mut_arg("layers", |arg| for_measuring(arg)))]
 #[command(mut_arg("width", |arg| for_measuring(arg)))]
 #[command(mut_arg("heads", |arg| for_measuring(arg)))]
 #[command(mut_arg("context", |arg| for_measuring(arg)))]
+#[command(mut_arg("vocabulary", |arg| for_measuring(arg)))]
+#[command(mut_arg("pad_vocabulary", |arg| for_measuring(arg)))]
 #[command(mut_arg("dropout", |arg| for_measuring(arg)))]
+#[command(mut_arg("activation", |arg| for_measuring(arg)))]
+#[command(mut_arg("norm_epsilon", |arg| for_measuring(arg)))]
 pub struct MeasuredArgs {
     /// Sizes of the model.
     #[command(flatten)]
@@ -228,6 +237,8 @@ mod tests {
             ("--measure --masks counted", "--masks"),
             ("--model 7b --cluster h200 --width 64", "--width"),
             ("--model 7b --cluster h200 --device flex", "--device"),
+            ("--model 7b --cluster h200 --preset gpt2", "--preset"),
+            ("--model gpt3 --cluster h200", "gpt2-xl"),
             ("--model 7b --cluster h200 --link 1GB/s", "--link"),
         ];
         for (arguments, named) in cases {

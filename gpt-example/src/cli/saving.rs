@@ -15,6 +15,11 @@ pub struct SavingArgs {
     /// are those of the run; stages, schedule and policy may be others
     #[arg(long, value_name = "FOLDER")]
     pub resume: Option<PathBuf>,
+    /// Begin with these weights: a .safetensors file of Hugging Face's GPT-2. Its shapes give the
+    /// sizes, a config.json beside it (or --heads) the rest
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    #[serde(default)]
+    pub init_from: Option<PathBuf>,
     /// Steps between two saves; 0 for none but the one when the run ends or Ctrl-C is pressed
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub save_every: u64,

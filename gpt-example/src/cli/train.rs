@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lynx_burn::LinkSpeed;
 use lynx_burn::plan::policy::Policy;
+use lynx_burn::plan::profile::GptSize;
 use lynx_burn::plan::schedule::Kind;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ use super::budget::BudgetArgs;
 use super::overlap::OverlapArgs;
 use super::saving::SavingArgs;
 use super::values::count;
-use crate::config::Modules;
+use crate::config::{Activation, Modules, epsilon};
 use crate::device::DeviceName;
 
 /// All options of a training run.
@@ -42,6 +43,10 @@ pub struct TrainArgs {
     /// How it can be gone on with.
     #[command(flatten)]
     pub saving: SavingArgs,
+    /// Show Burn's training dashboard, where q asks whether to stop
+    #[arg(long, help_heading = "Data and output")]
+    #[serde(skip)]
+    pub tui: bool,
     /// The options that were written out, by their names here; a run that goes on takes the others
     /// from its save.
     #[arg(skip)]
@@ -53,6 +58,11 @@ pub struct TrainArgs {
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
+    /// Sizes by name; options beside it win. GPT-2's own are gpt2 to gpt2-xl, `nano` is what is
+    /// trained if nothing is said
+    #[arg(long, value_name = "NAME", value_parser = GptSize::NAMES)]
+    #[serde(default)]
+    pub preset: Option<String>,
     /// Transformer layers
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub layers: usize,
@@ -62,15 +72,36 @@ pub struct ModelArgs {
     /// Attention heads; must divide the width
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub heads: usize,
-    /// The most bytes that a prediction looks at
+    /// The most tokens that a prediction looks at; without a tokenizer they are bytes
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub context: usize,
+    /// Different tokens [default: the tokenizer's, or 256 for bytes]
+    #[arg(long, value_name = "N")]
+    #[serde(default)]
+    pub vocabulary: Option<usize>,
+    /// Make the vocabulary a multiple of N, so that N ranks can share it, with rows that stand for
+    /// no token and are never predicted
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count())]
+    #[serde(default = "one")]
+    pub pad_vocabulary: usize,
     /// Probability of dropping an activation in training
     #[arg(long, value_name = "P", default_value_t = 0.05)]
     pub dropout: f64,
+    /// Between the products of the MLP; GPT-2 was trained with gelu-tanh
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Activation::Gelu)]
+    #[serde(default)]
+    pub activation: Activation,
+    /// What norms add to the variance
+    #[arg(long, value_name = "E", default_value_t = epsilon())]
+    #[serde(default = "epsilon")]
+    pub norm_epsilon: f64,
     /// Whose modules compute what is not a matrix product
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Modules::Lynx)]
     pub modules: Modules,
+}
+
+fn one() -> usize {
+    1
 }
 
 /// How the model is cut and what is recomputed.
@@ -93,7 +124,7 @@ pub struct PipelineArgs {
     /// Layers of each stage, for an uneven split: 3,1
     #[arg(long, value_name = "N,N,..", value_delimiter = ',')]
     pub layers_per_stage: Option<Vec<usize>>,
-    /// Parts that each batch is split into
+    /// Parts that each batch is split into, of all replicas together
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = count())]
     pub micro_batches: usize,
     /// Order of work: gpipe or 1f1b
@@ -122,8 +153,8 @@ pub struct PipelineArgs {
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Training")]
 pub struct TrainingArgs {
-    /// Optimizer steps
-    #[arg(long, value_name = "N", default_value_t = 700, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Optimizer steps; 0 saves the model as it begins
+    #[arg(long, value_name = "N", default_value_t = 700)]
     pub steps: u64,
     /// Windows of text in each step [default: 8, or what a plan asks for]
     #[arg(long, value_name = "N", value_parser = count())]
@@ -158,6 +189,11 @@ pub struct OutputArgs {
     /// Text to learn: a file, or a folder with .txt, .md and .rs files [default: Cicero]
     #[arg(long, value_name = "PATH")]
     pub data: Option<PathBuf>,
+    /// Learn tokens instead of bytes: a tokenizer.json, Hugging Face's or one of `gpt tokenizer
+    /// train`. The run keeps a copy
+    #[arg(long, value_name = "FILE")]
+    #[serde(default)]
+    pub tokenizer: Option<PathBuf>,
     /// Folder for config.json and metrics.jsonl, created if missing [default: runs/SECOND]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
@@ -170,10 +206,10 @@ pub struct OutputArgs {
     /// Steps between two lines of metrics
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub log_every: u64,
-    /// Bytes of text to write at the end
+    /// Tokens of text to write at the end
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub sample: usize,
-    /// Boldness of that text; 0 always takes the likeliest byte
+    /// Boldness of that text; 0 always takes the likeliest token
     #[arg(long, value_name = "T", default_value_t = 0.8)]
     pub temperature: f64,
 }

@@ -1,8 +1,10 @@
+use std::fs;
+
 use super::*;
 
 fn corpus() -> Corpus {
     let text: Vec<u8> = (0..1000).map(|index| (index % 251) as u8).collect();
-    Corpus::split("digits".to_owned(), &text, 16).expect("long enough")
+    Corpus::split("digits".to_owned(), &text, 16, &Tokenizer::bytes()).expect("long enough")
 }
 
 #[test]
@@ -10,46 +12,53 @@ fn the_last_tenth_is_kept_for_validation() {
     let corpus = corpus();
     assert_eq!(corpus.train.len(), 900);
     assert_eq!(corpus.validation.len(), 100);
-    assert_eq!(corpus.validation[0], (900 % 251) as u8);
+    assert_eq!(corpus.validation[0], 900 % 251);
 }
 
 #[test]
 fn a_text_is_long_enough_from_exactly_the_length_that_the_error_names() {
     let text = vec![b'a'; 170];
-    assert!(Corpus::split("a".to_owned(), &text, 16).is_ok());
-    let error = Corpus::split("a".to_owned(), &text[1..], 16).expect_err("too short");
-    let DataError::Short { bytes, needed, .. } = error else {
+    assert!(Corpus::split("a".to_owned(), &text, 16, &Tokenizer::bytes()).is_ok());
+    let error =
+        Corpus::split("a".to_owned(), &text[1..], 16, &Tokenizer::bytes()).expect_err("too short");
+    let DataError::Short { tokens, needed, .. } = error else {
         panic!("{error}");
     };
-    assert_eq!((bytes, needed), (169, 170));
+    assert_eq!((tokens, needed), (169, 170));
 }
 
 #[test]
 fn an_empty_text_and_a_missing_file_are_refused_by_name() {
-    let empty = Corpus::split("void".to_owned(), &[], 4).expect_err("empty");
+    let empty = Corpus::split("void".to_owned(), &[], 4, &Tokenizer::bytes()).expect_err("empty");
     assert_eq!(empty.to_string(), "void is empty");
-    let missing = Corpus::load(Some(Path::new("/no/such/file")), 4).expect_err("missing");
+    let missing = Corpus::load(Some(Path::new("/no/such/file")), 4, &Tokenizer::bytes())
+        .expect_err("missing");
     assert!(missing.to_string().contains("/no/such/file"), "{missing}");
 }
 
 #[test]
 fn a_folder_is_read_in_the_order_of_its_names_and_other_files_are_left_out() {
     let folder = tempfile::tempdir().expect("a folder");
-    let empty = Corpus::load(Some(folder.path()), 4).expect_err("no files");
+    let empty = Corpus::load(Some(folder.path()), 4, &Tokenizer::bytes()).expect_err("no files");
     assert!(matches!(empty, DataError::NoFiles(_)), "{empty}");
     for (name, letter) in [("b.md", "b"), ("a.txt", "a"), ("c.png", "c"), ("d.rs", "d")] {
         fs::write(folder.path().join(name), letter.repeat(100)).expect("written");
     }
-    let corpus = Corpus::load(Some(folder.path()), 4).expect("readable");
+    let corpus = Corpus::load(Some(folder.path()), 4, &Tokenizer::bytes()).expect("readable");
     let mut text = corpus.train.clone();
     text.extend(&corpus.validation);
-    assert_eq!(text, [[b'a'; 100], [b'b'; 100], [b'd'; 100]].concat());
+    let expected = [[b'a'; 100], [b'b'; 100], [b'd'; 100]].concat();
+    assert_eq!(
+        text,
+        expected.into_iter().map(u32::from).collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn the_text_that_comes_along_is_cicero() {
-    let corpus = Corpus::load(None, 64).expect("there");
-    assert!(corpus.train.starts_with(b"Non eram nescius, Brute"));
+    let corpus = Corpus::load(None, 64, &Tokenizer::bytes()).expect("there");
+    let begin = b"Non eram nescius, Brute".map(u32::from);
+    assert!(corpus.train.starts_with(&begin));
 }
 
 #[test]
@@ -105,12 +114,30 @@ fn a_batch_of_eight_in_three_micro_batches_is_three_three_two() {
 #[test]
 fn the_unigram_entropy_is_the_one_worked_out_by_hand() {
     // 18 bytes to learn from: 12 a, 6 b. Two bytes of validation: a and c.
-    let corpus = Corpus {
-        name: "abc".to_owned(),
-        train: b"aabaabaabaabaabaab".to_vec(),
-        validation: b"ac".to_vec(),
-    };
+    let text = b"aabaabaabaabaabaabac";
+    let corpus = Corpus::split("abc".to_owned(), text, 1, &Tokenizer::bytes()).expect("20 bytes");
     let total: f64 = 18.0 + 256.0;
     let expected = -((13.0 / total).ln() + (1.0 / total).ln()) / 2.0;
     assert!((corpus.unigram_entropy() - expected).abs() < 1e-12);
+}
+
+#[test]
+fn bits_are_counted_by_the_byte_and_not_by_the_token() {
+    // `ab` is one token, 256: of the text's 8 bytes the 6 behind the first token are predicted, with
+    // 3 tokens.
+    let json = crate::tokenizer::learn::learn(b"ab abab abab", "it", 257).expect("a text");
+    let tokenizer = Tokenizer::from_json(json, Path::new("it")).expect("just made");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("text.txt");
+    fs::write(&path, "abababab").expect("written");
+    let text = Text::read(&path, &tokenizer).expect("a text");
+    assert_eq!(text.tokens, [256; 4]);
+    assert_eq!((text.bytes, text.predicted), (8, 6));
+    let bits = text.bits_per_byte(4.0 * std::f64::consts::LN_2);
+    assert!((bits - 2.0).abs() < 1e-12, "{bits}");
+    let bytes = Text::read(&path, &Tokenizer::bytes()).expect("a text");
+    assert_eq!((bytes.tokens.len(), bytes.predicted), (8, 7));
+    fs::write(&path, "ab").expect("written");
+    let error = Text::read(&path, &tokenizer).expect_err("nothing to predict");
+    assert!(error.to_string().contains("has one token"), "{error}");
 }

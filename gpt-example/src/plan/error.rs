@@ -7,6 +7,7 @@ use lynx_burn::plan::cluster::{ClusterError, FileError, JsonError, UnknownCluste
 use lynx_burn::plan::planner::{PlanError, UnknownStrategy};
 use lynx_burn::plan::profile::{ProfileError, SetupError, UnknownSize};
 
+use crate::check::SettingsError;
 use crate::config::ConfigError;
 use crate::device::DeviceError;
 use crate::files::WriteError;
@@ -37,6 +38,9 @@ pub enum PlanningError {
     /// The system gave no thread to measure on.
     #[error("cannot start a thread to measure on: {0}")]
     Threads(#[source] rayon::ThreadPoolBuildError),
+    /// A model that cannot be measured.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// A model that is none.
     #[error(transparent)]
     Model(#[from] ConfigError),

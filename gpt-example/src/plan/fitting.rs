@@ -20,6 +20,8 @@ pub(crate) enum Wording {
     Train {
         /// The windows of a micro-batch.
         windows: usize,
+        /// The replicas that share the micro-batches of a step.
+        replicas: usize,
     },
 }
 
@@ -42,7 +44,8 @@ impl Wording {
     fn micro_batches(self, count: u64) -> String {
         match self {
             Self::Plan => format!("--micro-batches {count}"),
-            Self::Train { windows } => {
+            Self::Train { windows, replicas } => {
+                let count = count.saturating_mul(replicas as u64);
                 let batch = count.saturating_mul(windows as u64);
                 format!("--micro-batches {count} --batch {batch}")
             }

@@ -55,9 +55,11 @@ impl Source {
     fn measured(args: &PlanArgs) -> Result<Self, PlanningError> {
         let (source, model) = (&args.source, &args.model);
         let ranks = source.tp.unwrap_or(1);
+        let mut sizes = model.sizes.clone();
+        sizes.settle(&args.given)?;
         let subject = Subject {
-            config: model.sizes.config(),
-            modules: model.sizes.modules,
+            config: sizes.config(),
+            modules: sizes.modules,
             windows: source.micro_batch.unwrap_or(1),
             ranks,
             cores: cores_of_each(model.device, args.setup.pp * ranks, model.one_core_each),

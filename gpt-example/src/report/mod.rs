@@ -27,12 +27,18 @@ pub use one_step::OneStep;
 pub struct Subject {
     /// Names and values: the model, how it is cut, the text.
     pub about: Vec<(&'static str, String)>,
-    /// What knowing each byte's frequency alone would reach, in nats a byte.
+    /// What knowing each token's frequency alone would reach, in nats a token.
     pub unigram_entropy: f64,
+    /// What a token is.
+    pub unit: &'static str,
+    /// Bytes a token, on average.
+    pub bytes_per_token: f64,
     /// Steps of the whole run.
     pub steps: u64,
     /// Ranks that share each stage.
     pub ranks: usize,
+    /// Replicas of the pipeline.
+    pub replicas: usize,
 }
 
 /// How far a run is.
@@ -92,7 +98,7 @@ impl Report {
         let charts = [
             ("loss.svg", self.losses(records).draw()),
             ("speed.svg", speed(records).draw()),
-            ("memory.svg", memory(records, self.subject.ranks).draw()),
+            ("memory.svg", memory(records, &self.subject).draw()),
         ];
         for (name, picture) in &charts {
             put(&plots.join(name), picture)?;
@@ -114,12 +120,12 @@ impl Report {
                 .collect()
         };
         let meaning = format!(
-            "byte frequencies alone: {:.3}",
-            self.subject.unigram_entropy
+            "{} frequencies alone: {:.3}",
+            self.subject.unit, self.subject.unigram_entropy
         );
         Chart {
             title: "Loss".to_owned(),
-            unit: "nats a byte, less is better".to_owned(),
+            unit: format!("nats a {}, less is better", self.subject.unit),
             from_zero: false,
             series: vec![
                 Series {
@@ -163,7 +169,7 @@ impl Report {
             State::Finished => format!("Training finished after {taken} steps"),
         };
         let mut page = Page::new(&title, (state == State::Running).then_some(REFRESH));
-        page.facts(&facts(records));
+        page.facts(&self.facts(records));
         page.table(&self.subject.about);
         page.heading("What it learns");
         page.paragraph(
@@ -195,31 +201,36 @@ impl Report {
         }
         page.finish()
     }
-}
 
-/// Numbers to see first.
-fn facts(records: &[Record]) -> Vec<(String, &'static str)> {
-    let losses = || records.iter().filter_map(|record| record.val_loss);
-    let best = losses().filter(|loss| loss.is_finite());
-    let best = best.min_by(f64::total_cmp);
-    let mut facts = Vec::new();
-    if let Some(loss) = losses().next_back() {
-        facts.push((number(loss, 4), "validation loss, nats a byte"));
-        facts.push((number(loss / std::f64::consts::LN_2, 3), "bits a byte"));
+    /// Numbers to see first.
+    fn facts(&self, records: &[Record]) -> Vec<(String, String)> {
+        let subject = &self.subject;
+        let losses = || records.iter().filter_map(|record| record.val_loss);
+        let best = losses().filter(|loss| loss.is_finite());
+        let best = best.min_by(f64::total_cmp);
+        let mut facts = Vec::new();
+        if let Some(loss) = losses().next_back() {
+            let bits = loss / std::f64::consts::LN_2 / subject.bytes_per_token;
+            facts.push((
+                number(loss, 4),
+                format!("validation loss, nats a {}", subject.unit),
+            ));
+            facts.push((number(bits, 3), "bits a byte".to_owned()));
+        }
+        if let Some(best) = best {
+            facts.push((number(best, 4), "best validation loss".to_owned()));
+        }
+        if let Some(last) = records.last() {
+            let kept: u64 = last.retained_peak_bytes.iter().sum();
+            facts.push((number(last.tokens_per_s, 0), "tokens a second".to_owned()));
+            facts.push((
+                format!("{} MiB", number(mebibytes(kept), 1)),
+                "activations, all stages".to_owned(),
+            ));
+            facts.push((time(last.elapsed_s), "spent so far".to_owned()));
+        }
+        facts
     }
-    if let Some(best) = best {
-        facts.push((number(best, 4), "best validation loss"));
-    }
-    if let Some(last) = records.last() {
-        let kept: u64 = last.retained_peak_bytes.iter().sum();
-        facts.push((number(last.tokens_per_s, 0), "tokens a second"));
-        facts.push((
-            format!("{} MiB", number(mebibytes(kept), 1)),
-            "activations, all stages",
-        ));
-        facts.push((time(last.elapsed_s), "spent so far"));
-    }
-    facts
 }
 
 fn speed(records: &[Record]) -> Chart {
@@ -239,16 +250,27 @@ fn speed(records: &[Record]) -> Chart {
     }
 }
 
-/// A curve for each stage, and for each of its ranks if there are several.
-fn memory(records: &[Record], ranks: usize) -> Chart {
+/// A curve for each stage, and for each of its ranks and in each replica if there are several.
+fn memory(records: &[Record], subject: &Subject) -> Chart {
     let workers = records
         .iter()
         .map(|record| record.retained_peak_bytes.len());
-    let series = (0..workers.max().unwrap_or(0)).map(|worker| Series {
-        name: match ranks {
-            0 | 1 => format!("stage {worker}"),
-            _ => format!("stage {}, rank {}", worker / ranks, worker % ranks),
-        },
+    let workers = workers.max().unwrap_or(0);
+    let (ranks, replicas) = (subject.ranks.max(1), subject.replicas.max(1));
+    let stages = (workers / ranks / replicas).max(1);
+    let name = |worker: usize| {
+        let mut name = match replicas {
+            1 => String::new(),
+            _ => format!("replica {}, ", worker / ranks / stages),
+        };
+        name += &format!("stage {}", worker / ranks % stages);
+        if ranks > 1 {
+            name += &format!(", rank {}", worker % ranks);
+        }
+        name
+    };
+    let series = (0..workers).map(|worker| Series {
+        name: name(worker),
         points: records
             .iter()
             .filter_map(|record| {
@@ -307,8 +329,11 @@ mod tests {
         Report::new(Subject {
             about: vec![("model", "<small> & light".to_owned())],
             unigram_entropy: 2.9,
+            unit: "byte",
+            bytes_per_token: 1.0,
             steps: 20,
             ranks: 1,
+            replicas: 1,
         })
     }
 
@@ -347,14 +372,24 @@ mod tests {
     }
 
     #[test]
-    fn curves_of_memory_are_named_after_stages_and_ranks() {
-        let records = [record(1, None)];
-        let names = |ranks| -> Vec<String> {
-            let series = memory(&records, ranks).series.into_iter();
+    fn curves_of_memory_are_named_after_replicas_stages_and_ranks() {
+        let names = |workers, ranks, replicas| -> Vec<String> {
+            let subject = Subject {
+                ranks,
+                replicas,
+                ..report().subject
+            };
+            let mut record = record(1, None);
+            record.retained_peak_bytes = vec![1; workers];
+            let series = memory(&[record], &subject).series.into_iter();
             series.map(|one| one.name).collect()
         };
-        assert_eq!(names(1), ["stage 0", "stage 1"]);
-        assert_eq!(names(2), ["stage 0, rank 0", "stage 0, rank 1"]);
+        assert_eq!(names(2, 1, 1), ["stage 0", "stage 1"]);
+        assert_eq!(names(2, 2, 1), ["stage 0, rank 0", "stage 0, rank 1"]);
+        assert_eq!(names(2, 1, 2), ["replica 0, stage 0", "replica 1, stage 0"]);
+        let all = names(8, 2, 2);
+        assert_eq!(all[3], "replica 0, stage 1, rank 1");
+        assert_eq!(all[4], "replica 1, stage 0, rank 0");
     }
 
     #[test]

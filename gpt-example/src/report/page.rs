@@ -44,7 +44,7 @@ impl Page {
     }
 
     /// Numbers to see first, each with what it is.
-    pub(super) fn facts(&mut self, facts: &[(String, &str)]) {
+    pub(super) fn facts(&mut self, facts: &[(String, String)]) {
         self.body.push_str("<div class=\"facts\">\n");
         for (value, meaning) in facts {
             let (value, meaning) = (escaped(value), escaped(meaning));

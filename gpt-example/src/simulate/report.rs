@@ -36,6 +36,8 @@ pub(super) fn tell(report: &Report, timeline: &Timeline) {
 
 fn stages(report: &Report) -> Table {
     let has_bytes = report.peak().1 > Bytes(0);
+    let reduces = |stage: &StageReport| stage.reduction > Nanos::ZERO;
+    let has_replicas = report.stages.iter().any(reduces);
     let mut headings = vec![
         "stage",
         "forward",
@@ -44,6 +46,7 @@ fn stages(report: &Report) -> Table {
         "exposed",
         "hidden",
     ];
+    headings.extend(has_replicas.then_some("replicas"));
     headings.push("stands still");
     headings.extend(has_bytes.then_some("peak"));
     let mut table = Table::new(headings);
@@ -57,7 +60,9 @@ fn stages(report: &Report) -> Table {
             stage.exposed,
         ];
         let mut cells = vec![index.to_string()];
-        cells.extend(times.into_iter().chain([stage.hidden(), still]).map(time));
+        let reduction = has_replicas.then_some(stage.reduction);
+        let rest = [stage.hidden()].into_iter().chain(reduction).chain([still]);
+        cells.extend(times.into_iter().chain(rest).map(time));
         cells.extend(has_bytes.then(|| stage.peak.to_string()));
         table.row(cells);
     }
@@ -130,6 +135,7 @@ fn word(kind: PathKind) -> &'static str {
         PathKind::Work(SpanKind::Forward) => "forward",
         PathKind::Work(SpanKind::Backward | SpanKind::Weight) => "backward",
         PathKind::Work(SpanKind::Collective(_)) => "collectives",
+        PathKind::Work(SpanKind::Reduction) => "gradients over replicas",
         PathKind::Work(SpanKind::Exposed | SpanKind::Hidden(_)) => "exposed recompute",
         PathKind::Work(SpanKind::Wait { .. }) => "waits",
         PathKind::Wire => "messages",

@@ -16,6 +16,8 @@ use super::parameters;
 #[derive(Default)]
 pub(crate) struct Accumulator {
     total: HashMap<ParamId, Gradient>,
+    /// Sums of earlier runs, while those of a run under way are kept apart from them.
+    earlier: HashMap<ParamId, Gradient>,
     /// Contributions of the micro-batch under way to parameters that earlier segments use too.
     pending: HashMap<ParamId, Gradient>,
     /// The first segment that uses a parameter.
@@ -73,6 +75,21 @@ impl Accumulator {
         }
     }
 
+    /// Begins sums of their own for a run, which [`put_reduced`](Self::put_reduced) adds to those
+    /// before it.
+    pub(crate) fn keep_apart(&mut self) {
+        self.earlier = std::mem::take(&mut self.total);
+    }
+
+    /// Adds the run's sums, which have been taken out and come back as those of all replicas, to
+    /// those of earlier runs.
+    pub(crate) fn put_reduced(&mut self, sums: impl Iterator<Item = (ParamId, Gradient)>) {
+        self.total = std::mem::take(&mut self.earlier);
+        for (id, sum) in sums {
+            add(&mut self.total, id, sum);
+        }
+    }
+
     /// The sums, for reading and replacing.
     pub(crate) fn total(&self) -> &HashMap<ParamId, Gradient> {
         &self.total
@@ -85,6 +102,7 @@ impl Accumulator {
     /// Takes the sums and begins anew.
     pub(crate) fn take(&mut self) -> HashMap<ParamId, Gradient> {
         self.pending.clear();
+        self.earlier.clear();
         std::mem::take(&mut self.total)
     }
 }

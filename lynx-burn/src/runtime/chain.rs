@@ -159,7 +159,7 @@ impl Context {
         self.mode
     }
 
-    /// The micro-batch under way.
+    /// The micro-batch under way, counted in the whole step, whichever replica it is dealt to.
     pub fn micro_batch(&self) -> MicroBatchId {
         self.micro_batch
     }

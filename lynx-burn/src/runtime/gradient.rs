@@ -25,6 +25,7 @@ trait Erased: Send {
     fn seed(self: Box<Self>, token: Tensor<1>, place: NodeGuard) -> Tensor<1>;
     fn scaled(self: Box<Self>, factor: f64) -> Gradient;
     fn square_sum(&self) -> Tensor<1>;
+    fn zeros(&self) -> Gradient;
     #[cfg(feature = "cuda")]
     fn all_reduce(self: Box<Self>, devices: &[Device]) -> PendingSum;
     fn copy(&self) -> Gradient;
@@ -72,6 +73,10 @@ impl<const D: usize> Erased for Tensor<D> {
 
     fn square_sum(&self) -> Tensor<1> {
         self.clone().square().sum()
+    }
+
+    fn zeros(&self) -> Gradient {
+        Gradient::new(self.zeros_like())
     }
 
     #[cfg(feature = "cuda")]
@@ -131,6 +136,11 @@ impl Gradient {
     /// The sum of squares, shape `[1]`.
     pub(crate) fn square_sum(&self) -> Tensor<1> {
         self.0.square_sum()
+    }
+
+    /// Zeros of the same shape and type on the same device.
+    pub(crate) fn zeros(&self) -> Self {
+        self.0.zeros()
     }
 
     /// Starts the sum over the devices, each of which brings a tensor of this shape.

@@ -5,7 +5,7 @@
 //! ones; `comm` links stages and ranks, and `shard` slices parameters for the latter; `exec` runs
 //! them on threads; a [`trainer`] is what a program uses, a `recorder` draws what it did, and `save`
 //! writes its state to disk. [`measure`] runs the
-//! same pieces to tell a planner what they cost.
+//! same pieces to tell a planner what they cost, and `learner` puts a trainer under Burn's `Learner`.
 
 mod accumulator;
 pub(crate) mod boundary;
@@ -13,6 +13,8 @@ pub(crate) mod chain;
 pub(crate) mod comm;
 pub(crate) mod exec;
 mod gradient;
+#[cfg(feature = "train")]
+pub mod learner;
 pub mod measure;
 pub mod memory;
 pub mod nn;

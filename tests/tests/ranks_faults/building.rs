@@ -27,6 +27,7 @@ fn heads_that_the_ranks_do_not_divide_are_named_by_their_parameter() {
             context: 8,
             vocabulary: 258,
             dropout: 0.0,
+            ..GptConfig::NANO
         };
         let gpt = Gpt::new(&config, 1, &device()).expect("a valid configuration");
         let made = TrainerBuilder::new()
@@ -120,6 +121,7 @@ fn devices_are_one_or_one_for_each_stage_or_one_for_each_rank() {
                 devices,
                 stages,
                 ranks,
+                replicas: 1,
             } = error
             else {
                 panic!("{error}");

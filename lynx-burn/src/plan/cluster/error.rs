@@ -74,7 +74,7 @@ impl Device {
 }
 
 impl Link {
-    fn validate(&self, place: &str) -> Result<(), ClusterError> {
+    pub(in crate::plan) fn validate(&self, place: &str) -> Result<(), ClusterError> {
         within(&format!("{place}.gb_s"), self.gb_s, RATE)?;
         let latency = self.latency.0 as f64;
         within(&format!("{place}.latency_ns"), latency, 0.0..=MOST_NANOS)

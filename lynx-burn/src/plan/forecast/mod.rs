@@ -9,8 +9,8 @@ mod bytes;
 mod links;
 mod passes;
 
-use super::planner::{Setup, StagePlan, StageSetupError};
-use super::schedule::{Schedule, ScheduleError, deepen, transfers};
+use super::planner::{Replicas, Setup, StagePlan, StageSetupError};
+use super::schedule::{Schedule, ScheduleError, deepen, reduce_gradients, transfers};
 use super::sim::{self, Costs, Report, SimError, Timeline};
 
 /// A schedule with the costs of a plan.
@@ -125,7 +125,7 @@ impl Forecast {
     }
 }
 
-/// The schedule of a setup, with transfers.
+/// The schedule of a setup, with transfers and, of several replicas, reductions.
 fn schedule(setup: &Setup) -> Result<Schedule, ForecastError> {
     let (stages, micro_batches) = (setup.stages, setup.micro_batches);
     let passes = micro_batches.checked_mul(stages as u64);
@@ -137,7 +137,11 @@ fn schedule(setup: &Setup) -> Result<Schedule, ForecastError> {
     })?;
     let compute = setup.schedule.generate(stages, count)?;
     let deeper = deepen(&compute, &setup.extra_in_flight);
-    Ok(transfers::eager(&deeper))
+    let complete = transfers::eager(&deeper);
+    Ok(match setup.replicas {
+        Some(Replicas { count: 2.., .. }) => reduce_gradients(&complete),
+        _ => complete,
+    })
 }
 
 #[cfg(test)]

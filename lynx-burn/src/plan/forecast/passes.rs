@@ -46,6 +46,9 @@ pub(super) fn stage(
         cool_down: None,
         split: None,
         fixed: problem.fixed,
+        reduction: setup.replicas.map_or(Nanos::ZERO, |replicas| {
+            replicas.reduction_time(setup.gradients(stage, kind, layers.len()))
+        }),
     };
     if problem.cool_down > 0 {
         let layers = all(Mode::CoolDown);

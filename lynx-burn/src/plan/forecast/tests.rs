@@ -1,7 +1,7 @@
 //! Does the simulator see the same plan as the planner's own arithmetic?
 
 use super::*;
-use crate::plan::cluster::Cluster;
+use crate::plan::cluster::{Cluster, Link, LinkKind};
 use crate::plan::planner::baselines;
 use crate::plan::planner::{Dealer, Heu, Plan};
 use crate::plan::profile::{Gpt, ModelProfile};
@@ -103,6 +103,48 @@ fn the_step_of_one_stage_is_the_sum_of_its_parts() {
         .sum();
     assert_eq!(plan.step.time, once.saturating_mul(3));
     assert_eq!(plan.step.hidden_fraction(), None);
+}
+
+/// One stage, two replicas in a ring of two: each sends half of the gradients twice.
+#[test]
+fn replicas_sum_their_gradients_at_the_end_of_a_step() {
+    let cluster: Cluster = "h100-nvlink".parse().unwrap();
+    let profile = gpt("1.3b", &cluster, 1, 1);
+    let plan = |stages, replicas| {
+        let mut setup = Setup::new(&profile, &cluster, stages, 3);
+        setup.budget = Bytes(1 << 50);
+        setup.replicas = replicas;
+        Plan::new(&setup, &baselines::RetainAll).unwrap()
+    };
+    let link = Link {
+        kind: LinkKind::Network,
+        gb_s: 10.0,
+        latency: Nanos(50_000),
+    };
+    let two = |link| Some(Replicas { count: 2, link });
+    let (alone, joined) = (plan(1, None), plan(1, two(Some(link))));
+    let gradients = profile.weights().gradients.0;
+    // 10 bytes pass in a nanosecond.
+    let expected = alone.step.time.0 + 2 * 50_000 + gradients / 10;
+    assert!(joined.step.time.0.abs_diff(expected) <= 1, "{expected}");
+    assert_eq!(plan(1, two(None)).step.time, alone.step.time);
+    // Of two stages, each holds the tied embedding.
+    let forecast = plan(2, two(Some(link))).forecast().unwrap();
+    let times = forecast.costs.stages.iter().map(|stage| stage.reduction.0);
+    let expected = 4 * 50_000 + (gradients + profile.tied.gradients.0) / 10;
+    assert!(times.sum::<u64>().abs_diff(expected) <= 2, "{expected}");
+    for actions in &forecast.schedule.stages {
+        assert!(actions.last().unwrap().is_reduction());
+    }
+    let refused = |count, gb_s| {
+        let link = Some(Link { gb_s, ..link });
+        let mut setup = Setup::new(&profile, &cluster, 1, 3);
+        setup.replicas = Some(Replicas { count, link });
+        setup.validate().unwrap_err().to_string()
+    };
+    assert!(refused(0, 1.0).ends_with("got 0"));
+    assert!(refused(usize::MAX, 1.0).contains("replicas, got"));
+    assert!(refused(2, f64::NAN).contains("replicas.link.gb_s is NaN"));
 }
 
 #[test]

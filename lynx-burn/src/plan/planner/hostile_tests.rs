@@ -9,16 +9,19 @@ use proptest::sample::Index;
 use serde_json::Value;
 
 use super::*;
+use crate::plan::planner::Replicas;
 use crate::plan::planner::heu::Heu;
 use crate::plan::profile::Gpt;
 
 /// A plan of two stages, small enough to be read thousands of times.
 fn plan() -> String {
-    let cluster = "a100-40-pcie".parse().unwrap();
+    let cluster: cluster::Cluster = "a100-40-pcie".parse().unwrap();
     let mut gpt = Gpt::new("1.3b".parse().unwrap());
     gpt.tensor_parallel = 2;
     let profile = gpt.profile(&"a100-40-pcie".parse::<cluster::Cluster>().unwrap().device);
-    let setup = Setup::new(&profile.unwrap(), &cluster, 2, 4);
+    let mut setup = Setup::new(&profile.unwrap(), &cluster, 2, 4);
+    let link = Some(*cluster.pipeline_link(0, 1, 2));
+    setup.replicas = Some(Replicas { count: 2, link });
     let plan = Plan::new(&setup, &Heu::default()).unwrap();
     plan.to_json().unwrap()
 }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::problem::{Ends, SegmentCost, StageProblem};
+use super::replicas::Replicas;
 use super::setup_error::StageSetupError;
 use super::setup_windows::split;
 use crate::plan::cluster::{Cluster, Collective, Window};
@@ -40,6 +41,10 @@ pub struct Setup {
     /// ahead, see [`deepen`](crate::plan::schedule::deepen). Empty for none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_in_flight: Vec<usize>,
+    /// Replicas of this pipeline that train together, if there are several. Micro-batches, budget
+    /// and all else is told of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<Replicas>,
     /// The machines.
     pub cluster: Cluster,
     /// The model, for one tensor-parallel rank.
@@ -64,6 +69,7 @@ impl Setup {
             blocking_sends: false,
             overlap_weight_gradients: false,
             extra_in_flight: Vec::new(),
+            replicas: None,
             cluster: cluster.clone(),
             profile: profile.clone(),
         }
@@ -79,6 +85,9 @@ impl Setup {
         }
         if self.micro_batches == 0 {
             return Err(StageSetupError::NoMicroBatches);
+        }
+        if let Some(replicas) = &self.replicas {
+            replicas.validate()?;
         }
         let given = self.extra_in_flight.len();
         if given != 0 && given != stages {
@@ -212,11 +221,32 @@ impl Setup {
         }
     }
 
+    /// What the gradients of a stage with so many layers take.
+    pub(in crate::plan) fn gradients(
+        &self,
+        stage: usize,
+        kind: &LayerKind,
+        layers: usize,
+    ) -> Bytes {
+        self.weights(kind, layers, self.ends(stage), |weights| weights.gradients)
+    }
+
     fn fixed(
         &self,
         kind: &LayerKind,
         layers: usize,
         ends: (&[SegmentProfile], &[SegmentProfile]),
+    ) -> Bytes {
+        self.weights(kind, layers, ends, |weights| weights.total())
+    }
+
+    /// Bytes of all weights of a stage.
+    fn weights(
+        &self,
+        kind: &LayerKind,
+        layers: usize,
+        ends: (&[SegmentProfile], &[SegmentProfile]),
+        of: fn(&WeightBytes) -> Bytes,
     ) -> Bytes {
         let around = ends.0.iter().chain(ends.1).map(|segment| segment.weights);
         let around = around.fold(WeightBytes::default(), |sum, one| sum.plus(&one));
@@ -225,8 +255,8 @@ impl Setup {
         } else {
             around.minus(&self.profile.tied)
         };
-        let inside = kind.weights().total().0.saturating_mul(layers as u64);
-        Bytes(inside.saturating_add(around.total().0))
+        let inside = of(&kind.weights()).0.saturating_mul(layers as u64);
+        Bytes(inside.saturating_add(of(&around).0))
     }
 }
 

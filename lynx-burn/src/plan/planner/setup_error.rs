@@ -24,6 +24,14 @@ pub enum StageSetupError {
     /// Nothing to do.
     #[error("a step needs at least one micro-batch")]
     NoMicroBatches,
+    /// Nobody to train, or more than there could be.
+    #[error("a pipeline has 1 to {most} replicas, got {count}")]
+    Replicas {
+        /// How many are asked for.
+        count: usize,
+        /// The most that are accepted.
+        most: usize,
+    },
     /// A schedule that plans are not made for.
     #[error("plans are made for 1f1b and gpipe; {schedule} can be generated and simulated only")]
     Unplanned {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{Shape, Unit};
 use crate::ids::{ChunkId, MicroBatchId, StageId};
 
-/// One thing that a stage does to one micro-batch.
+/// One thing that a stage does to one micro-batch, or when it is through with the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Action {
@@ -33,17 +33,20 @@ pub enum Action {
     SendBackward(Unit),
     /// Receive the gradient of the output boundary from the next stage.
     RecvBackward(Unit),
+    /// Replace the gradients of the chunk's weights, summed up to this micro-batch, which is the
+    /// step's last, by the sum over all replicas of the pipeline.
+    ReduceGradients(Unit),
 }
 
 use Action::{
-    Backward, BackwardInput, BackwardWeight, Forward, RecvBackward, RecvForward, SendBackward,
-    SendForward,
+    Backward, BackwardInput, BackwardWeight, Forward, RecvBackward, RecvForward, ReduceGradients,
+    SendBackward, SendForward,
 };
 
 /// A word that is no action.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{word:?} is not an action: write F3, B3, I3, W3, SF3, RF3, SB3 or RB3 for micro-batch 3, \
+    "{word:?} is not an action: write F3, B3, I3, W3, SF3, RF3, SB3, RB3 or G3 for micro-batch 3, \
      F3.1 for it on chunk 1"
 )]
 pub struct ParseActionError {
@@ -56,6 +59,7 @@ impl Action {
         match self {
             Forward(unit) | Backward(unit) | BackwardInput(unit) | BackwardWeight(unit) => unit,
             SendForward(unit) | RecvForward(unit) | SendBackward(unit) | RecvBackward(unit) => unit,
+            ReduceGradients(unit) => unit,
         }
     }
 
@@ -75,6 +79,16 @@ impl Action {
             self,
             Forward(_) | Backward(_) | BackwardInput(_) | BackwardWeight(_)
         )
+    }
+
+    /// Whether it moves something between two stages of the pipeline.
+    pub fn is_transfer(self) -> bool {
+        !self.is_compute() && !self.is_reduction()
+    }
+
+    /// Whether it sums gradients over replicas.
+    pub fn is_reduction(self) -> bool {
+        matches!(self, ReduceGradients(_))
     }
 
     /// Whether it hands something to another stage.
@@ -103,12 +117,13 @@ impl Action {
     }
 
     /// The other end of a transfer that `stage` does: the stage there, and the
-    /// receive that belongs to this send or the other way round. `None` for a
-    /// compute action, and where the pipeline ends.
+    /// receive that belongs to this send or the other way round. `None` for all
+    /// other actions, and where the pipeline ends.
     pub fn other_end(self, stage: StageId, shape: Shape) -> Option<(StageId, Self)> {
         let unit = self.unit();
         let (to, chunk) = match self {
             Forward(_) | Backward(_) | BackwardInput(_) | BackwardWeight(_) => return None,
+            ReduceGradients(_) => return None,
             SendForward(_) | RecvBackward(_) => shape.after(stage, unit.chunk)?,
             RecvForward(_) | SendBackward(_) => shape.before(stage, unit.chunk)?,
         };
@@ -167,6 +182,7 @@ impl fmt::Display for Action {
             RecvForward(_) => "RF",
             SendBackward(_) => "SB",
             RecvBackward(_) => "RB",
+            ReduceGradients(_) => "G",
         };
         f.pad(&format!("{word}{}", self.unit()))
     }
@@ -193,6 +209,7 @@ impl FromStr for Action {
             "RF" => RecvForward,
             "SB" => SendBackward,
             "RB" => RecvBackward,
+            "G" => ReduceGradients,
             _ => return Err(refused()),
         };
         Ok(action(unit))

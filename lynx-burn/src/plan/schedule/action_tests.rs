@@ -2,7 +2,7 @@
 
 use super::*;
 
-const ALL: [fn(Unit) -> Action; 8] = [
+const ALL: [fn(Unit) -> Action; 9] = [
     Forward,
     Backward,
     BackwardInput,
@@ -11,11 +11,12 @@ const ALL: [fn(Unit) -> Action; 8] = [
     RecvForward,
     SendBackward,
     RecvBackward,
+    ReduceGradients,
 ];
 
 #[test]
 fn every_word_reads_back_as_its_action() {
-    let words = ["F3", "B3", "I3", "W3", "SF3", "RF3", "SB3", "RB3"];
+    let words = ["F3", "B3", "I3", "W3", "SF3", "RF3", "SB3", "RB3", "G3"];
     for (make, word) in ALL.iter().zip(words) {
         let unit = Unit::from(MicroBatchId(3));
         for (unit, word) in [

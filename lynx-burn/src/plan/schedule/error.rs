@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Action;
-use crate::ids::StageId;
+use crate::ids::{MicroBatchId, StageId};
 
 /// A schedule that cannot be made or must not be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -122,6 +122,24 @@ pub enum ScheduleError {
         action: Action,
         /// The action that must come before it.
         needs: Action,
+    },
+    /// Gradients are summed over replicas where there is one.
+    #[error("{stage} does {action}, but there is one replica: it has nobody to reduce with")]
+    NobodyToReduceWith {
+        /// Where it stands.
+        stage: StageId,
+        /// The reduction.
+        action: Action,
+    },
+    /// A reduction that is named after a micro-batch whose gradients are not the last.
+    #[error("{stage} does {action}, but its gradients are complete only with {last}")]
+    ReducesTooSoon {
+        /// Where it stands.
+        stage: StageId,
+        /// The reduction.
+        action: Action,
+        /// The step's last micro-batch.
+        last: MicroBatchId,
     },
     /// Two neighbours disagree about the order of what they pass to each other.
     #[error("transfer {position} from {from} to {to} is sent as {sent} but received as {received}")]

@@ -71,7 +71,7 @@ impl Kind {
     }
 
     /// What a schedule of this kind must satisfy when its stages talk through
-    /// mailboxes of the given capacity.
+    /// mailboxes of the given capacity, and there is one replica.
     pub fn rules(self, mailbox_capacity: usize) -> Rules {
         Rules {
             mailbox_capacity,
@@ -82,6 +82,7 @@ impl Kind {
                 Self::ZbH1 => InFlight::ZbH1,
             },
             backward: true,
+            replicas: 1,
         }
     }
 }

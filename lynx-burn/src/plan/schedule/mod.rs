@@ -1,7 +1,8 @@
 //! What every stage does, in which order.
 //!
 //! A schedule is a list of actions per stage, without times: generators emit
-//! the compute actions, [`transfers`] adds sends and receives, [`validate()`]
+//! the compute actions, [`transfers`] adds sends and receives,
+//! [`reduce_gradients`] the sums over replicas, if there are several, [`validate()`]
 //! proves that the result is sound, and the same value then feeds the simulator
 //! and the executor. Which segments are recomputed, and when, is not part of it.
 
@@ -15,6 +16,7 @@ mod in_flight;
 pub(in crate::plan) mod interleaved;
 mod kind;
 mod one_f_one_b;
+mod reductions;
 mod stage_order;
 mod text;
 pub mod transfers;
@@ -30,6 +32,7 @@ pub use error::{ScheduleError, Waiting};
 pub use forward_only::forward_only;
 pub use in_flight::InFlight;
 pub use kind::{Kind, ParseKindError};
+pub use reductions::reduce_gradients;
 pub use text::ParseScheduleError;
 pub use unit::{Shape, Unit};
 pub use validate::{Report, Rules, executable, validate};

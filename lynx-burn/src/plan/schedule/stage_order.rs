@@ -27,6 +27,12 @@ pub(super) fn complete_and_ordered(
             }
         }
     }
+    if rules.backward && rules.replicas > 1 {
+        for chunk in (0..schedule.chunks).map(ChunkId) {
+            let last = schedule.micro_batches.saturating_sub(1);
+            list.reduction(Unit::from(MicroBatchId(last)).on(chunk))?;
+        }
+    }
     Ok(())
 }
 
@@ -94,6 +100,12 @@ impl List<'_> {
             Some(_) => Ok(parts),
             None => Ok((whole, whole)),
         }
+    }
+
+    /// Backwards are in ascending order, so behind the last one all are.
+    fn reduction(&self, last: Unit) -> Result<(), ScheduleError> {
+        let (_, end) = self.ends(last)?;
+        self.ordered(end, Action::ReduceGradients(last))
     }
 
     fn backward(&self, unit: Unit) -> Result<(), ScheduleError> {

@@ -6,6 +6,9 @@
 //! stage 1: RF0 F0 B0 SB0 RF1 F1 B1 SB1  # the rest of a line is a comment
 //! ```
 //!
+//! F and B are forwards and backwards, I and W the two parts of a split backward,
+//! SF, RF, SB and RB send and receive boundaries and their gradients, G reduces
+//! the gradients of weights over replicas once the last micro-batch is through.
 //! `F3` concerns micro-batch 3 and `F3.1` chunk 1 of the stage; where stages hold
 //! more than one chunk, `v=2` in the first line says how many.
 //!

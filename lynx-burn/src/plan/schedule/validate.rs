@@ -10,7 +10,7 @@ use super::deadlock::run_to_completion;
 use super::in_flight::{self, InFlight};
 use super::stage_order::complete_and_ordered;
 use super::{Action, Schedule, ScheduleError};
-use crate::ids::StageId;
+use crate::ids::{MicroBatchId, StageId};
 
 /// What a schedule must satisfy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +23,9 @@ pub struct Rules {
     pub in_flight: InFlight,
     /// Whether there are backwards, as in training, or only forwards.
     pub backward: bool,
+    /// How many replicas of the pipeline run the schedule, each on its own
+    /// micro-batches. With more than one, gradients have to be reduced.
+    pub replicas: usize,
 }
 
 /// What is known about a schedule that was accepted.
@@ -43,6 +46,8 @@ pub struct Report {
 ///   order, so that the order in which gradients are added up is fixed;
 /// - every boundary and gradient that must move is sent after it is made,
 ///   received before it is needed, once each, and never beyond the pipeline;
+/// - the gradients of every chunk are reduced once, after its last backward, if
+///   there are several replicas to train, and never if there is one;
 /// - both ends of a channel agree on the order of its transfers;
 /// - no timing of the stages can deadlock with the given mailboxes;
 /// - no stage holds more micro-batches than allowed.
@@ -117,11 +122,22 @@ fn known_once(
                 chunks: shape.chunks,
             });
         }
-        if !action.is_compute() && action.peer(stage, shape).is_none() {
+        if action.is_transfer() && action.peer(stage, shape).is_none() {
             return Err(ScheduleError::NoNeighbour { stage, action });
         }
         if !rules.backward && !action.is_forward() {
             return Err(ScheduleError::BackwardInForwardOnly { stage, action });
+        }
+        if action.is_reduction() && rules.replicas < 2 {
+            return Err(ScheduleError::NobodyToReduceWith { stage, action });
+        }
+        if action.is_reduction() && action.micro_batch().0 + 1 != micro_batches {
+            let last = MicroBatchId(micro_batches - 1);
+            return Err(ScheduleError::ReducesTooSoon {
+                stage,
+                action,
+                last,
+            });
         }
         if positions.insert(action, position).is_some() {
             return Err(ScheduleError::Repeated { stage, action });
@@ -135,7 +151,7 @@ fn channels_agree(schedule: &Schedule) -> Result<(), ScheduleError> {
     let shape = schedule.shape();
     for from in (0..shape.stages).map(StageId) {
         for is_forward in [true, false] {
-            let of_channel = |a: &Action| !a.is_compute() && a.is_forward() == is_forward;
+            let of_channel = |a: &Action| a.is_transfer() && a.is_forward() == is_forward;
             let sends = schedule.stages[from.0].iter().copied();
             let mut sends = sends.filter(|a| of_channel(a) && a.is_send()).peekable();
             let Some(to) = sends.peek().and_then(|send| send.peer(from, shape)) else {

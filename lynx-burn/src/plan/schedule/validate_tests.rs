@@ -176,6 +176,7 @@ fn a_backward_has_no_place_in_evaluation_and_a_forward_only_schedule_none_in_tra
         mailbox_capacity: 1,
         in_flight: InFlight::Unlimited,
         backward,
+        replicas: 1,
     };
     let evaluation = eager(&forward_only(3, 4).unwrap());
     let report = validate(&evaluation, &rules(false)).unwrap();

@@ -99,6 +99,7 @@ fn sums_fit(shape: Shape, costs: &Costs, micro_batches: usize) -> Result<(), Sim
         let stage = StageId(index % shape.stages);
         let (of_passes, moving) = sums(costs);
         time = time.saturating_add(of_all(of_passes));
+        time = time.saturating_add(u128::from(costs.reduction.0));
         let moving = of_all(moving).saturating_add(u128::from(costs.fixed.0));
         let bytes = &mut bytes[stage.0];
         *bytes = bytes.saturating_add(moving);

@@ -99,6 +99,10 @@ impl<'a> Engine<'a> {
                 worker.backward(action, recorder)?;
                 true
             }
+            (Action::ReduceGradients(unit), _) => {
+                worker.reduce(unit, recorder);
+                true
+            }
             (Action::SendForward(_) | Action::SendBackward(_), Some((peer, _))) => {
                 self.send(stage, peer, action, recorder)
             }
@@ -192,8 +196,9 @@ impl<'a> Engine<'a> {
             return Err(ScheduleError::Deadlock { capacity, waiting }.into());
         }
         let training = self.workers.iter().any(|worker| worker.done.trains());
+        let reduces = self.workers.iter().any(|worker| worker.done.reduces());
         for worker in &self.workers {
-            worker.done.complete(training)?;
+            worker.done.complete(training, reduces)?;
         }
         // What was sent was received, since each forward and backward needs it.
         let channels = self.channels.iter().enumerate().map(|(number, channel)| {

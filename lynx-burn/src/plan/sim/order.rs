@@ -4,6 +4,8 @@
 //! or before what it needs, is caught when its turn comes, at the price of one
 //! byte for each micro-batch on each chunk of each stage.
 
+mod reductions;
+
 use crate::ids::{ChunkId, MicroBatchId, StageId};
 use crate::plan::schedule::{Action, ScheduleError, Shape, Unit};
 
@@ -15,6 +17,8 @@ pub(super) struct Done {
     /// One for each chunk of each micro-batch.
     masks: Vec<u8>,
     backwards: usize,
+    /// The chunks whose gradients are reduced.
+    reduced: Vec<ChunkId>,
 }
 
 const F: u8 = 1;
@@ -36,6 +40,8 @@ fn bit(action: Action) -> u8 {
         Action::RecvBackward(_) => RB,
         Action::BackwardInput(_) => I,
         Action::BackwardWeight(_) => W,
+        // Once for a chunk, and kept there.
+        Action::ReduceGradients(_) => 0,
     }
 }
 
@@ -48,6 +54,7 @@ impl Done {
             micro_batches,
             masks: vec![0; micro_batches.saturating_mul(shape.chunks)],
             backwards: 0,
+            reduced: Vec::new(),
         }
     }
 
@@ -84,6 +91,9 @@ impl Done {
                 chunks: shape.chunks,
             });
         }
+        if action.is_reduction() {
+            return self.may_reduce(action);
+        }
         if !action.is_compute() && !leads {
             return Err(ScheduleError::NoNeighbour { stage, action });
         }
@@ -112,6 +122,8 @@ impl Done {
             Action::SendBackward(_) => (SB, B),
             Action::RecvForward(_) => (RF, 0),
             Action::RecvBackward(_) => (RB, 0),
+            // Looked at elsewhere.
+            Action::ReduceGradients(_) => (0, 0),
         };
         mask & excludes == 0 && mask & needs == needs
     }
@@ -163,7 +175,7 @@ impl Done {
             Action::BackwardWeight(_) => Some(Action::BackwardInput(unit)).filter(not_done),
             Action::SendForward(_) => Some(Action::Forward(unit)).filter(not_done),
             Action::SendBackward(_) => self.no_gradient(unit),
-            Action::RecvForward(_) | Action::RecvBackward(_) => None,
+            Action::RecvForward(_) | Action::RecvBackward(_) | Action::ReduceGradients(_) => None,
         }
     }
 
@@ -196,6 +208,9 @@ impl Done {
     /// Notes an action that was allowed.
     pub(super) fn note(&mut self, action: Action) {
         self.backwards += usize::from(action.makes_gradient());
+        if action.is_reduction() {
+            self.reduced.push(action.chunk());
+        }
         let index = self.index(action.unit());
         if let Some(mask) = self.masks.get_mut(index) {
             *mask |= bit(action);
@@ -208,8 +223,9 @@ impl Done {
     }
 
     /// At the end: refuses a micro-batch without a forward and, in training, one
-    /// without a backward or with half of one, on any chunk.
-    pub(super) fn complete(&self, training: bool) -> Result<(), ScheduleError> {
+    /// without a backward or with half of one, on any chunk; and a chunk whose
+    /// gradients are not reduced where those of others are.
+    pub(super) fn complete(&self, training: bool, reduces: bool) -> Result<(), ScheduleError> {
         let chunks = self.shape.chunks;
         for (index, mask) in self.masks.iter().enumerate() {
             let unit = Unit::from(MicroBatchId(index / chunks)).on(ChunkId(index % chunks));
@@ -225,6 +241,9 @@ impl Done {
                 return Err(ScheduleError::Missing { stage, action });
             }
         }
-        Ok(())
+        match reduces {
+            true => self.all_reduced(),
+            false => Ok(()),
+        }
     }
 }

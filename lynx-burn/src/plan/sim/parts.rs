@@ -190,6 +190,15 @@ pub struct StageCosts {
     /// Weights, gradients, optimizer state: always there.
     #[serde(default)]
     pub fixed: Bytes,
+    /// How long it takes to sum the gradients of its weights over replicas, in
+    /// schedules that do so.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub reduction: Nanos,
+}
+
+// The signature is serde's.
+fn is_nothing(time: &Nanos) -> bool {
+    *time == Nanos::ZERO
 }
 
 impl StageCosts {

@@ -97,6 +97,14 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// Sums the gradients of a chunk over replicas. All of them are as far: they
+    /// run the same schedule at the same costs.
+    pub(super) fn reduce<R: Recorder>(&mut self, unit: Unit, recorder: &mut R) {
+        let time = self.costs(unit.chunk).reduction.0;
+        self.tally.reduction.0 += time;
+        self.spend(time, SpanKind::Reduction, unit, "", recorder);
+    }
+
     /// Exposes what is left of the recompute ahead of a backward; returns the
     /// bytes that its micro-batch has by then.
     fn begin_backward<R: Recorder>(

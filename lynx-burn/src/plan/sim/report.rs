@@ -31,6 +31,9 @@ pub struct StageReport {
     pub backward: Nanos,
     /// Collectives.
     pub collective: Nanos,
+    /// Sums of gradients over replicas.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub reduction: Nanos,
     /// Recompute on the stage's own time.
     pub exposed: Nanos,
     /// Recompute beside something else, by what it was, in time it takes alone.
@@ -39,6 +42,11 @@ pub struct StageReport {
     pub waiting: PerWindow<Nanos>,
     /// The most bytes it ever has.
     pub peak: Bytes,
+}
+
+// The signature is serde's.
+fn is_nothing(time: &Nanos) -> bool {
+    *time == Nanos::ZERO
 }
 
 /// What goes over one direction of a link.
@@ -57,10 +65,11 @@ pub struct ChannelReport {
 
 impl StageReport {
     /// The time in which the stage does not stand still: passes with their
-    /// collectives and exposed recompute.
+    /// collectives and exposed recompute, and reductions.
     pub fn busy(&self) -> Nanos {
-        let parts = [self.forward, self.backward, self.collective, self.exposed];
-        parts.into_iter().sum()
+        let passes = [self.forward, self.backward, self.exposed];
+        let sums = [self.collective, self.reduction];
+        passes.into_iter().chain(sums).sum()
     }
 
     /// All hidden recompute.

@@ -23,6 +23,8 @@ pub enum SpanKind {
     Weight,
     /// A collective.
     Collective(Window),
+    /// The sum of gradients over replicas, with the wait for the slowest of them.
+    Reduction,
     /// Recompute that nothing hides.
     Exposed,
     /// Recompute beside this; the only kind in the lane [`StageTrack::beside`].
@@ -165,9 +167,8 @@ impl SpanKind {
         match self {
             Self::Forward => true,
             Self::Collective(window) => is_of_forward(window),
-            Self::Backward | Self::Weight | Self::Exposed | Self::Hidden(_) | Self::Wait { .. } => {
-                false
-            }
+            Self::Backward | Self::Weight | Self::Reduction => false,
+            Self::Exposed | Self::Hidden(_) | Self::Wait { .. } => false,
         }
     }
 }

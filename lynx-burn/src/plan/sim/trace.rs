@@ -115,6 +115,7 @@ impl<W: Write> Trace<'_, W> {
             SpanKind::Backward => (format!("B{unit}"), "backward"),
             SpanKind::Weight => (format!("W{unit}"), "weight"),
             SpanKind::Collective(window) => (format!("{window} of {unit}"), "collective"),
+            SpanKind::Reduction => (format!("G{unit}"), "reduction"),
             SpanKind::Exposed => (format!("recompute {unit}"), "exposed"),
             SpanKind::Hidden(window) => (format!("recompute {unit} in {window}"), "hidden"),
             SpanKind::Wait { .. } => return Ok(()),

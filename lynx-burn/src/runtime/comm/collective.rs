@@ -1,4 +1,4 @@
-//! One rank's end of the group of ranks that share a stage.
+//! One worker's end of a group that sums: of the ranks that share a stage, or of the replicas of one.
 //!
 //! Like a link, a group says what is on its way and until when, and waits for nothing by itself:
 //! who starts a sum can do something else until it is there. Ranks start the same sums in the same
@@ -32,7 +32,7 @@ impl From<Gone> for CollectiveError {
     }
 }
 
-/// Sums tensors over the ranks of a stage.
+/// Sums tensors over the ranks of a stage, or over replicas, each of which is then called a rank.
 pub(crate) trait Collective: Send {
     /// Hands over this rank's parts. The sum before must have been taken.
     fn start(&mut self, parts: Parts) -> Result<(), CollectiveError>;
@@ -45,6 +45,15 @@ pub(crate) trait Collective: Send {
 
     /// Takes the sums, which have arrived.
     fn take(&mut self) -> Result<Parts, CollectiveError>;
+}
+
+/// A worker's ends of the groups that it is in.
+#[derive(Default)]
+pub(crate) struct Groups {
+    /// The ranks of its stage, if there are several.
+    pub(crate) ranks: Option<Box<dyn Collective>>,
+    /// The same rank of the same stage of all replicas, if there are several.
+    pub(crate) replicas: Option<Box<dyn Collective>>,
 }
 
 /// Bytes of all tensors.

@@ -9,8 +9,8 @@
 //!   to a pipeline can be seen on one machine;
 //! - [`ports`] are all ends of links that one stage has.
 //!
-//! A [`collective`] is one rank's end of the group of ranks that share a stage, and can be asked
-//! without waiting too:
+//! A [`collective`] is one worker's end of the group of ranks that share a stage, or of the replicas
+//! of one, and can be asked without waiting too:
 //!
 //! - [`group`] is the group within a process;
 //! - [`slow_group`] decorates any group with the time of a slower one;

@@ -17,8 +17,8 @@ use burn::prelude::Device;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::error::{Cause, StageFailure};
-use super::position::{Activity, Position};
-use crate::ids::{RankId, StageId};
+use super::grid::{Grid, ThreadName};
+use super::position::{Activity, Place, Position};
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::mailbox::StopSignal;
 use crate::runtime::stage::Stage;
@@ -29,10 +29,9 @@ const WATCH: Duration = Duration::from_millis(20);
 
 type Work<C> = Box<dyn FnOnce(&mut Stage<C>) + Send>;
 
-/// One thread for each rank of each stage, stage by stage.
+/// One thread for each worker.
 pub(crate) struct Crew<C: Chain> {
-    /// Of each stage.
-    ranks: usize,
+    grid: Grid,
     /// Nothing once the crew has failed.
     workers: Option<Vec<Worker<C>>>,
     positions: Vec<Arc<Position>>,
@@ -60,14 +59,14 @@ struct Worker<C: Chain> {
 }
 
 impl<C: Chain> Crew<C> {
-    /// Starts a thread for each stage, of which there are so many in a row for the ranks of one.
+    /// Starts a thread for each worker.
     ///
     /// # Errors
     ///
     /// If the system gives no thread.
     pub(crate) fn start(
         stages: Vec<Stage<C>>,
-        ranks: usize,
+        grid: Grid,
         positions: Vec<Arc<Position>>,
         (stall, single_threaded): (Duration, bool),
     ) -> std::io::Result<Self> {
@@ -80,10 +79,7 @@ impl<C: Chain> Crew<C> {
                 false => None,
             };
             let thread = std::thread::Builder::new()
-                .name(match ranks {
-                    1 => format!("lynx-stage-{index}"),
-                    _ => format!("lynx-stage-{}.{}", index / ranks, index % ranks),
-                })
+                .name(ThreadName(grid, grid.seat(index)).to_string())
                 .spawn(move || {
                     for job in jobs {
                         match &alone {
@@ -100,7 +96,7 @@ impl<C: Chain> Crew<C> {
         }
         let (stop, stop_signal) = bounded(0);
         Ok(Self {
-            ranks,
+            grid,
             workers: Some(workers),
             positions,
             devices,
@@ -119,10 +115,16 @@ impl<C: Chain> Crew<C> {
         self.positions[stage].clone()
     }
 
-    /// The stage and rank of a thread.
-    fn who(&self, index: usize) -> (StageId, Option<RankId>) {
-        let rank = (self.ranks > 1).then(|| RankId(index % self.ranks));
-        (StageId(index / self.ranks), rank)
+    /// Whose thread it is that failed, and how.
+    fn failure(grid: Grid, index: usize, place: Place, cause: Cause) -> StageFailure {
+        let seat = grid.seat(index);
+        StageFailure {
+            replica: (grid.replicas > 1).then_some(seat.replica),
+            stage: seat.stage,
+            rank: (grid.ranks > 1).then_some(seat.rank),
+            place,
+            cause,
+        }
     }
 
     /// Whether an earlier job failed.
@@ -130,7 +132,8 @@ impl<C: Chain> Crew<C> {
         self.workers.is_none()
     }
 
-    /// Runs one job on every stage and waits for all of them.
+    /// Runs one job on every worker, or on the first ones if there are fewer jobs, and waits for all
+    /// of them.
     ///
     /// # Errors
     ///
@@ -146,7 +149,7 @@ impl<C: Chain> Crew<C> {
         for (index, job) in jobs.into_iter().enumerate() {
             let done = done.clone();
             let position = self.positions[index].clone();
-            let (of_stage, rank) = self.who(index);
+            let grid = self.grid;
             // What a job brings was made on this thread, and what it yields is used on it.
             let job = Fenced::new(job, &self.devices[index]);
             let work: Work<C> = Box::new(move |stage| {
@@ -157,12 +160,8 @@ impl<C: Chain> Crew<C> {
                 });
                 let result = catch_unwind(job)
                     .unwrap_or_else(|panic| Err(Cause::Panic(message(panic.as_ref()))));
-                let result = result.map_err(|cause| StageFailure {
-                    stage: of_stage,
-                    rank,
-                    place: position.place(),
-                    cause,
-                });
+                let result =
+                    result.map_err(|cause| Self::failure(grid, index, position.place(), cause));
                 position.end();
                 // Nobody listens any more after a failure.
                 let _ = done.send(Reply {
@@ -246,13 +245,8 @@ impl<C: Chain> Crew<C> {
         if activity == Activity::Waiting && moving {
             return None;
         }
-        let (of_stage, rank) = self.who(stage);
-        Some(StageFailure {
-            stage: of_stage,
-            rank,
-            place: self.positions[stage].place(),
-            cause: Cause::Stalled(time),
-        })
+        let place = self.positions[stage].place();
+        Some(Self::failure(self.grid, stage, place, Cause::Stalled(time)))
     }
 
     /// Ends every thread, waiting for those that can end.

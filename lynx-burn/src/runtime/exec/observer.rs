@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::ids::{MicroBatchId, RankId, SegmentId, StageId};
+use crate::ids::{MicroBatchId, RankId, ReplicaId, SegmentId, StageId};
 use crate::plan::cluster::Window;
 use crate::plan::schedule::Action;
 use crate::plan::sim::Cargo;
@@ -18,11 +18,13 @@ pub struct RunStart {
     pub step: u64,
     /// Training or evaluation.
     pub mode: Mode,
+    /// Replicas of the pipeline.
+    pub replicas: usize,
     /// Stages of the pipeline.
     pub stages: usize,
     /// Ranks of each stage.
     pub ranks: usize,
-    /// Micro-batches of the run.
+    /// Micro-batches of the run, of all replicas together.
     pub micro_batches: usize,
 }
 
@@ -31,6 +33,8 @@ pub struct RunStart {
 pub struct ActionSpan {
     /// The optimizer step.
     pub step: u64,
+    /// Which replica of the pipeline.
+    pub replica: ReplicaId,
     /// The stage.
     pub stage: StageId,
     /// Which of its ranks.
@@ -50,6 +54,8 @@ pub struct ActionSpan {
 /// Recompute of one run of segments, or the part of it that lies inside one wait or outside all.
 #[derive(Clone, Debug)]
 pub struct RecomputeSpan {
+    /// Which replica of the pipeline.
+    pub replica: ReplicaId,
     /// The stage.
     pub stage: StageId,
     /// Which of its ranks.
@@ -71,6 +77,8 @@ pub struct RecomputeSpan {
 /// A wait of one stage, or the part of it that is of one kind.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitSpan {
+    /// Which replica of the pipeline.
+    pub replica: ReplicaId,
     /// The stage.
     pub stage: StageId,
     /// Which of its ranks.
@@ -90,6 +98,8 @@ pub struct WaitSpan {
 /// A sum over the ranks of a stage, as one of them sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct SumSpan {
+    /// Which replica of the pipeline.
+    pub replica: ReplicaId,
     /// The stage.
     pub stage: StageId,
     /// Which of its ranks.
@@ -113,6 +123,8 @@ pub struct SumSpan {
 /// A message between two stages, told when it is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageSpan {
+    /// Which replica of the pipeline.
+    pub replica: ReplicaId,
     /// The stage that sends it.
     pub from: StageId,
     /// The stage that receives it.
@@ -134,6 +146,8 @@ pub struct MessageSpan {
 }
 
 /// Told of everything that stages do, on the stage's own thread: it must be quick.
+///
+/// Micro-batches are counted within their replica, as its schedule counts them.
 ///
 /// Recompute and waits are told when the action that they are a part of is over, before the action
 /// itself; recompute before and beside a sum, just before the sum.

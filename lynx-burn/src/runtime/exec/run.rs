@@ -7,17 +7,19 @@ use std::time::Instant;
 use burn::prelude::*;
 
 use super::error::Cause;
+use super::grid::Seat;
 use super::meeting::Meeting;
 use super::observer::Observer;
 use super::position::{Activity, Position};
+use super::reduction::reduce;
 use super::tally::Waited;
 use super::tell::Teller;
 use super::upcoming::upcoming;
 use super::window::Waiting;
-use crate::ids::{MicroBatchId, RankId, StageId};
+use crate::ids::MicroBatchId;
 use crate::plan::schedule::Action;
 use crate::runtime::chain::{Chain, Mode};
-use crate::runtime::comm::collective::Collective;
+use crate::runtime::comm::collective::Groups;
 use crate::runtime::comm::ports::Ports;
 use crate::runtime::gradient::Gradient;
 use crate::runtime::parcel::Parcel;
@@ -29,16 +31,17 @@ pub(crate) type Cotangents = Vec<Option<Gradient>>;
 
 /// What one stage needs for a run.
 pub(crate) struct Job<C: Chain> {
-    pub(crate) stage: StageId,
-    pub(crate) rank: RankId,
+    pub(crate) seat: Seat,
     pub(crate) step: u64,
     pub(crate) mode: Mode,
     pub(crate) actions: Vec<Action>,
+    /// The place among all replicas' micro-batches of this one's first.
+    pub(crate) first: usize,
     /// How many of the last backwards are the cool-down.
     pub(crate) cool_down: usize,
     pub(crate) ports: Ports<Fenced<Parcel<C::Boundary>>, Fenced<Cotangents>>,
-    /// The stage's ranks, if there are several.
-    pub(crate) group: Option<Box<dyn Collective>>,
+    /// Whom the worker sums with.
+    pub(crate) groups: Groups,
     /// For the first stage.
     pub(crate) inputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>>,
     /// For the last stage, each with the share of its loss in the step's.
@@ -49,13 +52,13 @@ pub(crate) struct Job<C: Chain> {
 
 /// What one stage's part in a run yields.
 pub(crate) struct Outcome<C: Chain> {
-    /// The last stage's losses.
+    /// The last stage's losses, by the place among all replicas' micro-batches.
     pub(crate) losses: BTreeMap<MicroBatchId, f64>,
     /// Boundaries that no stage received: the last stage's, where there were no targets.
     pub(crate) outputs: BTreeMap<MicroBatchId, Parcel<C::Boundary>>,
     pub(crate) report: StageReport,
     /// For the next run.
-    pub(crate) group: Option<Box<dyn Collective>>,
+    pub(crate) groups: Groups,
 }
 
 /// What a stage holds between its actions.
@@ -77,15 +80,23 @@ impl<C: Chain> Job<C> {
             cotangents: BTreeMap::new(),
             losses: BTreeMap::new(),
         };
-        let who = (self.stage, self.rank);
-        let mut teller = Teller::new(who, self.step, self.observer.clone());
-        stage.begin(self.step);
+        let mut teller = Teller::new(self.seat, self.step, self.observer.clone());
+        stage.begin(self.step, self.first);
         let actions = std::mem::take(&mut self.actions);
+        if actions.iter().any(|action| action.is_reduction()) {
+            stage.keep_gradients_apart();
+        }
         for (index, &action) in actions.iter().enumerate() {
             let begin = Instant::now();
             let waited = if action.is_compute() {
                 self.position.action(action, Activity::Busy);
                 self.compute(&actions[index..], stage, &mut desk, &mut teller)?;
+                Waited::default()
+            } else if action.is_reduction() {
+                self.position.action(action, Activity::Busy);
+                let group = self.groups.replicas.as_deref_mut();
+                let group = group.ok_or(Cause::Missing(action))?;
+                reduce(stage, group, &self.position)?;
                 Waited::default()
             } else {
                 self.position.action(action, Activity::Waiting);
@@ -101,11 +112,14 @@ impl<C: Chain> Job<C> {
         let losses = desk.losses.into_iter();
         Ok(Outcome {
             losses: losses
-                .map(|(id, loss)| (id, loss.into_scalar::<f64>()))
+                .map(|(id, loss)| {
+                    let of_all = MicroBatchId(self.first + id.0);
+                    (of_all, loss.into_scalar::<f64>())
+                })
                 .collect(),
             outputs: desk.outputs,
             report: stage.report(teller.times()),
-            group: self.group,
+            groups: self.groups,
         })
     }
 
@@ -122,7 +136,7 @@ impl<C: Chain> Job<C> {
         };
         let mut alone = Alone;
         let mut meeting;
-        let ranks: &mut dyn Ranks<C> = match self.group.as_deref_mut() {
+        let ranks: &mut dyn Ranks<C> = match self.groups.ranks.as_deref_mut() {
             None => &mut alone,
             Some(group) => {
                 let works_ahead = stage.works_ahead();

@@ -4,19 +4,21 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::grid::Seat;
 use super::observer::{ActionSpan, MessageSpan, Observer, RecomputeSpan, SumSpan, WaitSpan};
 use super::tally::{self, Waited};
-use crate::ids::{RankId, SegmentId, StageId};
+use crate::ids::{RankId, ReplicaId, SegmentId, StageId};
 use crate::plan::schedule::Action;
 use crate::plan::sim::Cargo;
 use crate::plan::sim::timeline::Awaited;
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::link::Way;
 use crate::runtime::stage::{Stage, StageTimes, Sum};
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 /// Keeps the times of one stage in one run.
 pub(super) struct Teller {
+    replica: ReplicaId,
     stage: StageId,
     rank: RankId,
     step: u64,
@@ -25,14 +27,11 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    pub(super) fn new(
-        (stage, rank): (StageId, RankId),
-        step: u64,
-        observer: Option<Arc<dyn Observer>>,
-    ) -> Self {
+    pub(super) fn new(seat: Seat, step: u64, observer: Option<Arc<dyn Observer>>) -> Self {
         Self {
-            stage,
-            rank,
+            replica: seat.replica,
+            stage: seat.stage,
+            rank: seat.rank,
             step,
             observer,
             times: StageTimes::default(),
@@ -52,11 +51,16 @@ impl Teller {
         stage: &mut Stage<C>,
     ) {
         let waited = self.recompute(waited, time.end, stage);
+        if action.is_reduction() {
+            let took = Nanos::from(time.end.duration_since(time.start));
+            self.times.reduction = self.times.reduction.saturating_add(took);
+        }
         let Some(observer) = &self.observer else {
             return;
         };
         for (window, part) in waited.parts() {
             observer.wait(&WaitSpan {
+                replica: self.replica,
                 stage: self.stage,
                 rank: self.rank,
                 micro_batch: action.micro_batch(),
@@ -68,6 +72,7 @@ impl Teller {
         }
         observer.action(&ActionSpan {
             step: self.step,
+            replica: self.replica,
             stage: self.stage,
             rank: self.rank,
             action,
@@ -93,6 +98,7 @@ impl Teller {
         };
         let end = waited.parts().map(|(_, part)| part.end).last();
         observer.sum(&SumSpan {
+            replica: self.replica,
             stage: self.stage,
             rank: self.rank,
             micro_batch: sum.micro_batch,
@@ -120,6 +126,7 @@ impl Teller {
             for part in parts {
                 let whole = &rebuildings[part.of];
                 observer.recompute(&RecomputeSpan {
+                    replica: self.replica,
                     stage: self.stage,
                     rank: self.rank,
                     micro_batch: whole.micro_batch,
@@ -139,6 +146,7 @@ impl Teller {
         if let Some(observer) = &self.observer {
             let (from, to, cargo) = self.ends(action);
             observer.message(&MessageSpan {
+                replica: self.replica,
                 from,
                 to,
                 rank: self.rank,

@@ -20,7 +20,7 @@ use burn::optim::SgdConfig;
 use super::MeasureError;
 use super::report::BytesFrom;
 use super::subject::{MICRO_BATCH, Subject};
-use crate::ids::{MicroBatchId, StageId};
+use crate::ids::{MicroBatchId, ReplicaId, StageId};
 use crate::plan::policy::{Run, StagePolicy};
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::collective::Parts;
@@ -131,6 +131,7 @@ impl<C: Chain> Bench<'_, C> {
         let layout = &self.subject.layout;
         let mut stage = Stage::new(StageParts {
             id: StageId(0),
+            replica: ReplicaId(0),
             share: self.subject.share,
             layout,
             device: self.subject.device.clone(),
@@ -144,7 +145,7 @@ impl<C: Chain> Bench<'_, C> {
             streams: false,
             position: self.subject.position.clone(),
         });
-        stage.begin(0);
+        stage.begin(0, 0);
         // What a stage and a thread allocate once and for all goes with the first micro-batch.
         self.take(&mut stage, MicroBatchId(MICRO_BATCH.0 + 1), range.end)?;
         let before = self.read()?;

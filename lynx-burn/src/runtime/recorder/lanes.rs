@@ -82,6 +82,7 @@ impl StageEvents {
             Action::Forward(_) => Some(SpanKind::Forward),
             Action::Backward(_) | Action::BackwardInput(_) => Some(SpanKind::Backward),
             Action::BackwardWeight(_) => Some(SpanKind::Weight),
+            Action::ReduceGradients(_) => Some(SpanKind::Reduction),
             _ => None,
         };
         if let Some(kind) = kind {
@@ -162,7 +163,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::ids::{RankId, StageId};
+    use crate::ids::{RankId, ReplicaId, StageId};
     use crate::plan::cluster::Window;
     use crate::plan::sim::timeline::Awaited;
 
@@ -173,6 +174,7 @@ mod tests {
         let stage = StageId(0);
         let micro_batch = MicroBatchId(2);
         let recompute = |begin, end, window| RecomputeSpan {
+            replica: ReplicaId(0),
             stage,
             rank: RankId(0),
             micro_batch,
@@ -184,6 +186,7 @@ mod tests {
         };
         let action = |action, begin, end| ActionSpan {
             step: 0,
+            replica: ReplicaId(0),
             stage,
             rank: RankId(0),
             action,
@@ -195,6 +198,7 @@ mod tests {
         let unit = micro_batch.into();
         let awaited = Awaited::Stage(StageId(1));
         let wait = WaitSpan {
+            replica: ReplicaId(0),
             stage,
             rank: RankId(0),
             micro_batch,

@@ -13,7 +13,7 @@ use self::lanes::{Message, StageEvents};
 use super::exec::observer::{
     ActionSpan, MessageSpan, Observer, RecomputeSpan, RunStart, SumSpan, WaitSpan,
 };
-use crate::ids::{RankId, StageId};
+use crate::ids::{RankId, ReplicaId, StageId};
 use crate::plan::sim::timeline::{Cargo, ChannelTrack, Timeline};
 use crate::units::Nanos;
 
@@ -41,8 +41,8 @@ pub struct Recorder(Mutex<Vec<Run>>);
 pub struct Recorded {
     /// Which run it was.
     pub start: RunStart,
-    /// What every stage and every link did; instants count from the first action. Of several ranks,
-    /// the first's.
+    /// What every stage and every link did; instants count from the first action. Of several
+    /// replicas or ranks, the first's.
     pub timeline: Timeline,
 }
 
@@ -74,9 +74,13 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ranks of a stage do alike; a timeline shows the first.
-    fn note(&self, (stage, rank): (StageId, RankId), note: impl FnOnce(&mut StageEvents)) {
-        if rank != RankId(0) {
+    /// Replicas do alike, and ranks of a stage; a timeline shows the first.
+    fn note(
+        &self,
+        (replica, stage, rank): (ReplicaId, StageId, RankId),
+        note: impl FnOnce(&mut StageEvents),
+    ) {
+        if (replica, rank) != (ReplicaId(0), RankId(0)) {
             return;
         }
         if let Some(run) = self.lock().last_mut()
@@ -97,23 +101,31 @@ impl Observer for Recorder {
     }
 
     fn action(&self, span: &ActionSpan) {
-        self.note((span.stage, span.rank), |events| events.action(span));
+        self.note((span.replica, span.stage, span.rank), |events| {
+            events.action(span)
+        });
     }
 
     fn recompute(&self, span: &RecomputeSpan) {
-        self.note((span.stage, span.rank), |events| events.recompute(span));
+        self.note((span.replica, span.stage, span.rank), |events| {
+            events.recompute(span)
+        });
     }
 
     fn wait(&self, span: &WaitSpan) {
-        self.note((span.stage, span.rank), |events| events.wait(span));
+        self.note((span.replica, span.stage, span.rank), |events| {
+            events.wait(span)
+        });
     }
 
     fn sum(&self, span: &SumSpan) {
-        self.note((span.stage, span.rank), |events| events.sum(span));
+        self.note((span.replica, span.stage, span.rank), |events| {
+            events.sum(span)
+        });
     }
 
     fn message(&self, span: &MessageSpan) {
-        if span.rank != RankId(0) {
+        if (span.replica, span.rank) != (ReplicaId(0), RankId(0)) {
             return;
         }
         if let Some(run) = self.lock().last_mut() {

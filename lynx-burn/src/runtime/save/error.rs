@@ -137,7 +137,7 @@ impl LoadError {
         |source| Self::Read { path, source }
     }
 
-    pub(super) fn damaged<E: std::fmt::Display>(path: &Path) -> impl FnOnce(E) -> Self + use<E> {
+    pub(crate) fn damaged<E: std::fmt::Display>(path: &Path) -> impl FnOnce(E) -> Self + use<E> {
         let path = path.to_owned();
         move |error| Self::Damaged {
             path,

@@ -75,6 +75,15 @@ impl Save {
         self.path.join(WEIGHTS)
     }
 
+    /// The same file, found to be what was written.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or its checksum differs.
+    pub fn checked_weights(&self) -> Result<PathBuf, LoadError> {
+        self.checked(self.weights())
+    }
+
     pub(crate) fn states(&self) -> PathBuf {
         self.path.join(STATES)
     }

@@ -45,13 +45,25 @@ pub(crate) struct Owner {
     pub(crate) sharding: Sharding,
 }
 
-/// Writes all workers' states into one file; so many workers in a row are the ranks of a stage.
-/// Where several stages hold a parameter, its states are equal, and the first one's is written.
+/// Writes all workers' states into one file.
 pub(crate) fn write(
     workers: Vec<WorkerStates>,
     ranks: usize,
     path: &Path,
 ) -> Result<(), SaveError> {
+    gathered(workers, ranks, path)?
+        .write_to_file(path)
+        .map_err(SaveError::encode(path))
+}
+
+/// All workers' states in one; so many workers in a row are the ranks of a stage. Where several
+/// stages hold a parameter, its states are equal, and the first one's is taken. `path` is where they
+/// go, for errors.
+pub(crate) fn gathered(
+    workers: Vec<WorkerStates>,
+    ranks: usize,
+    path: &Path,
+) -> Result<Writer, SaveError> {
     let mut whole = BTreeMap::new();
     let mut scalars = BTreeMap::new();
     let mut workers = workers.into_iter();
@@ -88,9 +100,7 @@ pub(crate) fn write(
             }
         }
     }
-    packed(whole.into_values().collect(), scalars)
-        .write_to_file(path)
-        .map_err(SaveError::encode(path))
+    Ok(packed(whole.into_values().collect(), scalars))
 }
 
 /// One state of one parameter, from what the ranks have of it.
@@ -144,9 +154,20 @@ pub(crate) fn load(
     parameters: &[Owner],
     share: (RankId, usize),
 ) -> Result<ModuleOptimizer, LoadError> {
+    let reader = Reader::from_file_exact(path).map_err(LoadError::damaged(path))?;
+    dealt(reader, path, optimizer, parameters, share)
+}
+
+/// `optimizer` with those of the states that are a rank's. `path` is where they come from, for errors.
+pub(crate) fn dealt(
+    reader: Reader,
+    path: &Path,
+    optimizer: &ModuleOptimizer,
+    parameters: &[Owner],
+    share: (RankId, usize),
+) -> Result<ModuleOptimizer, LoadError> {
     let by_path = parameters.iter().map(|owner| (owner.path.as_str(), owner));
     let by_path: BTreeMap<&str, &Owner> = by_path.collect();
-    let reader = Reader::from_file_exact(path).map_err(LoadError::damaged(path))?;
     // By the name in Burn's format: whose it is.
     let mut owners = BTreeMap::new();
     let mut scalars = BTreeMap::new();

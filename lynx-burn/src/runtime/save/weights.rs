@@ -51,16 +51,44 @@ fn form(tensor: &Stored) -> (String, Form) {
     (tensor.name.clone(), form)
 }
 
-/// Writes the workers' parts of a model into one file; so many of them in a row are the ranks of a
-/// stage.
+/// Writes the workers' parts of a model into one file.
 ///
-/// Tensors are read from their devices one after the other. A parameter that several stages hold is
-/// equal on all of them, and the first one's is written.
+/// Tensors are read from their devices one after the other.
 pub(crate) fn write<C: Chain>(
     workers: &Vec<C>,
     ranks: usize,
     path: &Path,
 ) -> Result<(), SaveError> {
+    let wholes = wholes(workers, ranks);
+    let wanted: Vec<&String> = wholes.keys().collect();
+    // A list of modules is a module whose paths begin with the place in the list.
+    SafetensorsStore::from_file(path)
+        .filter(PathFilter::new().with_full_paths(wanted))
+        .with_key_remapping(r"^\d+\.", "")
+        .skip_enum_variants(false)
+        .with_to_adapter(Wholes(wholes))
+        .collect_from(workers)
+        .map_err(SaveError::encode(path))
+}
+
+/// `model` with the values of the workers' parts of it, on the devices where it is.
+#[cfg(feature = "train")]
+pub(crate) fn fill<C: Chain>(mut model: C, workers: &[C], ranks: usize) -> Result<C, LoadError> {
+    let tensors = wholes(workers, ranks).into_values().collect();
+    let done = model.apply(tensors, None, None, false);
+    if let Some(error) = done.errors.first() {
+        return Err(LoadError::damaged(Path::new("the model"))(error));
+    }
+    match done.missing.into_iter().next() {
+        Some((name, _)) => Err(LoadError::Missing(name)),
+        None => Ok(model),
+    }
+}
+
+/// Every tensor of the workers' parts of a model once and whole, by the worker's place and the path;
+/// so many workers in a row are the ranks of a stage. A parameter that several stages hold is equal on
+/// all of them, and the first one's is taken.
+fn wholes<C: Chain>(workers: &[C], ranks: usize) -> BTreeMap<String, Stored> {
     let mut known = BTreeSet::new();
     let mut wholes = BTreeMap::new();
     for (stage, workers) in workers.chunks(ranks).enumerate() {
@@ -80,15 +108,7 @@ pub(crate) fn write<C: Chain>(
             }
         }
     }
-    let wanted: Vec<&String> = wholes.keys().collect();
-    // A list of modules is a module whose paths begin with the place in the list.
-    SafetensorsStore::from_file(path)
-        .filter(PathFilter::new().with_full_paths(wanted))
-        .with_key_remapping(r"^\d+\.", "")
-        .skip_enum_variants(false)
-        .with_to_adapter(Wholes(wholes))
-        .collect_from(workers)
-        .map_err(SaveError::encode(path))
+    wholes
 }
 
 /// Puts wholes in the place of the first rank's slices.

@@ -12,6 +12,7 @@ mod forward;
 mod piece;
 mod ranks;
 mod rebuild;
+mod reduction;
 mod report;
 mod restore;
 mod update;
@@ -28,6 +29,8 @@ pub(crate) use piece::{Piece, PieceOutput};
 pub(crate) use ranks::{Alone, Ranks, Sum, SumPass, SummedPlaces, Sums, TakeParts};
 pub(crate) use rebuild::Rebuilding;
 pub use report::{StageReport, StageTimes};
+#[cfg(feature = "train")]
+pub(crate) use restore::owners;
 
 use self::flight::Flight;
 use self::piece::PieceRun;
@@ -40,7 +43,7 @@ use super::memory::{Meter, ledger::Ledger};
 use super::parcel::Parcel;
 use super::streams::SideStream;
 use super::tape::Tape;
-use crate::ids::{MicroBatchId, RankId, SegmentId, StageId};
+use crate::ids::{MicroBatchId, RankId, ReplicaId, SegmentId, StageId};
 use crate::plan::layout::ChainLayout;
 use crate::plan::policy::StagePolicy;
 use crate::units::Bytes;
@@ -48,6 +51,7 @@ use crate::units::Bytes;
 /// Everything that one worker owns.
 pub(crate) struct Stage<C: Chain> {
     id: StageId,
+    replica: ReplicaId,
     /// Which of how many ranks.
     share: (RankId, usize),
     /// Where the ranks meet.
@@ -71,6 +75,8 @@ pub(crate) struct Stage<C: Chain> {
     elsewhere: i64,
     seed: u64,
     step: u64,
+    /// The place among all replicas' micro-batches of this one's first.
+    first_micro_batch: usize,
     recomputed: Vec<u64>,
     /// Since the last time somebody asked.
     rebuildings: Vec<Rebuilding>,
@@ -88,6 +94,7 @@ pub(crate) struct Stage<C: Chain> {
 /// What a stage is made of.
 pub(crate) struct StageParts<'a, C> {
     pub(crate) id: StageId,
+    pub(crate) replica: ReplicaId,
     /// Which of how many ranks.
     pub(crate) share: (RankId, usize),
     /// The whole chain, with the collectives between these ranks.
@@ -117,6 +124,7 @@ impl<C: Chain> Stage<C> {
             .collect();
         Self {
             id: parts.id,
+            replica: parts.replica,
             share: parts.share,
             sums,
             meter: Meter::None,
@@ -136,6 +144,7 @@ impl<C: Chain> Stage<C> {
             ledger: Ledger::default(),
             seed: parts.seed,
             step: 0,
+            first_micro_batch: 0,
             recomputed: vec![0; parts.range.len()],
             rebuildings: Vec::new(),
             ahead: parts.ahead,
@@ -186,8 +195,9 @@ impl<C: Chain> Stage<C> {
     }
 
     /// Prepares for a step: begins a new peak and counts from zero.
-    pub(crate) fn begin(&mut self, step: u64) {
+    pub(crate) fn begin(&mut self, step: u64, first_micro_batch: usize) {
         self.step = step;
+        self.first_micro_batch = first_micro_batch;
         self.meter = Meter::of(&self.device);
         self.flights.clear();
         self.ledger.reset_peak();
@@ -200,6 +210,7 @@ impl<C: Chain> Stage<C> {
 
     pub(crate) fn report(&self, times: StageTimes) -> StageReport {
         StageReport {
+            replica: self.replica,
             stage: self.id,
             rank: self.share.0,
             retained_peak: self.ledger.peak(),
@@ -227,8 +238,9 @@ impl<C: Chain> Stage<C> {
         let place = segment.min(self.sums.segments().saturating_sub(1));
         self.position.at(micro_batch, place, pass);
         let (rank, ranks) = self.share;
-        Context::new(mode, self.seed, self.step, micro_batch, SegmentId(segment))
-            .on_rank(rank, ranks)
+        // Chance must not depend on who the micro-batch is dealt to.
+        let of_all = MicroBatchId(self.first_micro_batch + micro_batch.0);
+        Context::new(mode, self.seed, self.step, of_all, SegmentId(segment)).on_rank(rank, ranks)
     }
 
     /// Runs a piece without a tape. The target is for the stage's last one.

@@ -1,6 +1,6 @@
 //! What a stage reports of a step.
 
-use crate::ids::{RankId, SegmentId, StageId};
+use crate::ids::{RankId, ReplicaId, SegmentId, StageId};
 use crate::plan::sim::PerWindow;
 use crate::units::{Bytes, Nanos};
 
@@ -18,11 +18,15 @@ pub struct StageTimes {
     /// while a mailbox was full; F1, F2, B1 and B2 while ranks summed, or waited for each other to.
     /// Time in which recompute was hidden is counted here too.
     pub waiting: PerWindow<Nanos>,
+    /// Summing gradients over replicas, with the wait for the slowest of them.
+    pub reduction: Nanos,
 }
 
 /// What a stage reports of a step.
 #[derive(Clone, Debug)]
 pub struct StageReport {
+    /// Of which replica of the pipeline.
+    pub replica: ReplicaId,
     /// Which stage.
     pub stage: StageId,
     /// Which of its ranks.

@@ -1,9 +1,13 @@
 //! A stage's part of a save.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "train")]
+use std::path::Path;
 
 use burn::optim::ModuleOptimizer;
 use burn::store::RecordError;
+#[cfg(feature = "train")]
+use burn_store::burn_pack::Reader;
 
 use super::Stage;
 use crate::ids::RankId;
@@ -40,13 +44,24 @@ impl<C: Chain> Stage<C> {
     }
 
     fn owners(&self) -> impl Iterator<Item = Owner> {
-        let all = parameters::list(&self.module).into_iter();
-        all.map(|parameter| Owner {
-            id: parameter.id.val(),
-            sharding: shard::of(&self.module, &parameter.path, self.share.1),
-            path: parameter.path,
-            dims: parameter.dims,
-        })
+        owners(&self.module, self.share.1)
+    }
+
+    /// Reads the states of the stage's own parameters out of `states`; nothing changes yet.
+    #[cfg(feature = "train")]
+    pub(crate) fn read_states(
+        &self,
+        states: Reader,
+        place: &Path,
+    ) -> Result<ModuleOptimizer, LoadError> {
+        let owners: Vec<Owner> = self.owners().collect();
+        states::dealt(states, place, &self.optimizer, &owners, self.share)
+    }
+
+    /// Goes on with an optimizer that knows the stage's parameters.
+    #[cfg(feature = "train")]
+    pub(crate) fn put_optimizer(&mut self, optimizer: ModuleOptimizer) {
+        self.optimizer = optimizer;
     }
 
     /// Type and whole shape of all that the stage holds, for the first of its ranks to tell.
@@ -81,4 +96,15 @@ impl<C: Chain> Stage<C> {
             self.seed = seed;
         }
     }
+}
+
+/// The float parameters of what one of so many ranks holds.
+pub(crate) fn owners<C: Chain>(module: &C, ranks: usize) -> impl Iterator<Item = Owner> {
+    let all = parameters::list(module).into_iter();
+    all.map(move |parameter| Owner {
+        id: parameter.id.val(),
+        sharding: shard::of(module, &parameter.path, ranks),
+        path: parameter.path,
+        dims: parameter.dims,
+    })
 }

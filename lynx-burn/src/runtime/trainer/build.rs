@@ -8,15 +8,16 @@ use burn::optim::ModuleOptimizer;
 use burn::prelude::*;
 
 use super::overlap::Told;
-use super::ranks;
 use super::{BuildError, ScheduleSource, Split, Trainer, TrainerBuilder};
-use crate::ids::{RankId, StageId};
+use super::{ranks, replicas};
 use crate::plan::layout::{ChainLayout, Segment};
 use crate::plan::partition::Partition;
 use crate::plan::policy::StagePolicy;
 use crate::plan::schedule::{InFlight, Rules, executable, validate};
 use crate::runtime::chain::Chain;
+use crate::runtime::comm::collective::Groups;
 use crate::runtime::exec::crew::Crew;
+use crate::runtime::exec::grid::Grid;
 use crate::runtime::exec::position::Position;
 use crate::runtime::parameters;
 use crate::runtime::stage::{Stage, StageParts};
@@ -89,30 +90,13 @@ impl TrainerBuilder {
     /// The chain as these ranks see it.
     fn layout(&self, segments: Vec<Segment>) -> Result<ChainLayout, BuildError> {
         let layout = ChainLayout::new(segments)?;
+        if self.replicas == 0 {
+            return Err(BuildError::NoReplicas);
+        }
         match self.ranks {
             0 => Err(BuildError::NoRanks),
             1 => Ok(layout.without_collectives()),
             _ => Ok(layout),
-        }
-    }
-
-    /// One device a worker, outside autodiff.
-    fn worker_devices(&self, stages: usize) -> Result<Vec<Device>, BuildError> {
-        let (ranks, plain) = (self.ranks, |device: &Device| device.clone().inner());
-        let workers = stages * ranks;
-        match self.devices.as_slice() {
-            [] => Ok(vec![plain(&Device::default()); workers]),
-            [one] => Ok(vec![plain(one); workers]),
-            many if many.len() == workers => Ok(many.iter().map(plain).collect()),
-            many if many.len() == stages => {
-                let each = many.iter().flat_map(|one| std::iter::repeat_n(one, ranks));
-                Ok(each.map(plain).collect())
-            }
-            many => Err(BuildError::Devices {
-                devices: many.len(),
-                stages,
-                ranks,
-            }),
         }
     }
 
@@ -134,6 +118,7 @@ impl TrainerBuilder {
                 mailbox_capacity: self.mailbox_capacity,
                 in_flight: InFlight::Unlimited,
                 backward: true,
+                replicas: self.replicas,
             };
             validate(schedule, &rules)?;
             executable(schedule)?;
@@ -157,21 +142,27 @@ impl TrainerBuilder {
         let first_trainable =
             first_trainable(&partition, &pieces).ok_or(BuildError::NothingTrainable)?;
         let held = ranks::held(&pieces, tied, self.ranks)?;
-        let ranks = self.ranks;
+        let grid = Grid {
+            replicas: self.replicas,
+            stages: partition.stages(),
+            ranks: self.ranks,
+        };
         let positions: Vec<Arc<Position>> =
             devices.iter().map(|_| Arc::new(Position::new())).collect();
-        let workers = ranks::cut(pieces, ranks, &devices);
-        let workers = workers.into_iter().zip(&devices).enumerate();
-        let workers = workers.map(|(worker, (module, device))| {
-            let stage = worker / ranks;
+        let workers = ranks::cut(pieces, grid.ranks, &devices);
+        let workers = replicas::copy(workers, grid, &devices);
+        let workers = workers.into_iter().zip(&devices).zip(grid.seats());
+        let workers = workers.map(|((module, device), (worker, seat))| {
+            let stage = seat.stage.0;
             Stage::new(StageParts {
-                id: StageId(stage),
-                share: (RankId(worker % ranks), ranks),
+                id: seat.stage,
+                replica: seat.replica,
+                share: (seat.rank, grid.ranks),
                 layout: &layout,
                 device: device.clone(),
                 module,
                 policy: policies[stage].clone(),
-                range: partition.range(StageId(stage)),
+                range: partition.range(seat.stage),
                 first_trainable,
                 optimizer: optimizer.clone(),
                 seed: self.seed,
@@ -181,10 +172,17 @@ impl TrainerBuilder {
             })
         });
         let how = (self.stall_timeout, self.single_threaded);
-        let crew = Crew::start(workers.collect(), ranks, positions, how)?;
+        let crew = Crew::start(workers.collect(), grid, positions, how)?;
+        let stop = crew.stop_signal();
+        let of_ranks = ranks::groups(&devices, grid.ranks, self.collective_link, stop);
+        let of_replicas = replicas::groups(&devices, grid, self.replica_link, stop);
+        let groups = of_ranks.into_iter().zip(of_replicas);
         Ok(Trainer {
-            groups: ranks::groups(&devices, ranks, self.collective_link, crew.stop_signal()),
+            groups: groups
+                .map(|(ranks, replicas)| Groups { ranks, replicas })
+                .collect(),
             crew,
+            grid,
             layout,
             partition,
             told,

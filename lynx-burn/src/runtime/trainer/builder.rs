@@ -43,6 +43,8 @@ pub struct TrainerBuilder {
     pub(super) schedule: ScheduleSource,
     pub(super) devices: Vec<Device>,
     pub(super) ranks: usize,
+    pub(super) replicas: usize,
+    pub(super) replica_link: Option<LinkSpeed>,
     pub(super) collective_link: Option<LinkSpeed>,
     pub(super) mailbox_capacity: usize,
     pub(super) seed: u64,
@@ -67,6 +69,8 @@ impl Default for TrainerBuilder {
             schedule: ScheduleSource::Kind(Kind::OneFOneB),
             devices: Vec::new(),
             ranks: 1,
+            replicas: 1,
+            replica_link: None,
             collective_link: None,
             mailbox_capacity: 1,
             seed: 0,
@@ -93,6 +97,7 @@ impl std::fmt::Debug for TrainerBuilder {
             .field("schedule", &self.schedule)
             .field("devices", &self.devices)
             .field("ranks", &self.ranks)
+            .field("replicas", &self.replicas)
             .finish_non_exhaustive()
     }
 }
@@ -131,8 +136,9 @@ impl TrainerBuilder {
         self
     }
 
-    /// A complete schedule, transfers included; steps then have its number of micro-batches. It is
-    /// validated when the trainer is made.
+    /// A complete schedule, transfers included and, of several replicas, the
+    /// [reductions](crate::plan::schedule::reduce_gradients); each replica then has its number of
+    /// micro-batches in a step. It is validated when the trainer is made.
     #[must_use]
     pub fn schedule_given(mut self, schedule: Schedule) -> Self {
         self.schedule = ScheduleSource::Given(Arc::new(schedule));
@@ -156,8 +162,30 @@ impl TrainerBuilder {
         self
     }
 
-    /// One device for all stages, one for each, or one for each rank of each stage, stage by stage.
-    /// Default: Burn's default device.
+    /// So many replicas of the whole pipeline train together (data parallelism). Default: one.
+    ///
+    /// The micro-batches of a step are dealt to them in order, as many to each, so a step needs a
+    /// multiple of the replicas. All run one schedule, and their gradients are summed behind the last
+    /// backward of each stage: then each has the gradients of the whole step, up to rounding those of
+    /// one replica, and makes the same update. What a replica draws at random is its micro-batches',
+    /// whoever they are dealt to.
+    #[must_use]
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// Gives the links between the replicas of a stage a bandwidth and a latency, as
+    /// [`collective_link`](Self::collective_link) does for its ranks. Gradients of more than 16 MiB
+    /// are several sums, one after the other. Default: none.
+    #[must_use]
+    pub fn replica_link(mut self, speed: LinkSpeed) -> Self {
+        self.replica_link = Some(speed);
+        self
+    }
+
+    /// One device for all stages, one for each, one for each rank of each stage, stage by stage, or
+    /// as many again for each replica, replica by replica. Default: Burn's default device.
     #[must_use]
     pub fn devices(mut self, devices: impl IntoIterator<Item = Device>) -> Self {
         self.devices = devices.into_iter().collect();
@@ -276,5 +304,11 @@ impl TrainerBuilder {
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
+    }
+
+    /// Where the first stage is: where inputs go.
+    #[cfg(feature = "train")]
+    pub(crate) fn first_device(&self) -> Device {
+        self.devices.first().cloned().unwrap_or_default().inner()
     }
 }

@@ -1,13 +1,10 @@
 //! From micro-batches to jobs for every worker, and back to what they yield.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Range;
 
-use super::{MicroBatch, ScheduleSource, TrainError, Trainer, overlap};
-use crate::ids::{MicroBatchId, RankId, StageId};
-use crate::plan::schedule::{
-    InFlight, Rules, Schedule, ScheduleError, executable, forward_only, transfers, validate,
-};
+use super::{MicroBatch, TrainError, Trainer, overlap, replicas};
+use crate::ids::MicroBatchId;
 use crate::runtime::boundary::{Boundary, Lower};
 use crate::runtime::chain::{Chain, Mode};
 use crate::runtime::comm::ports;
@@ -18,12 +15,28 @@ use crate::runtime::parcel::Parcel;
 use crate::runtime::stage::Stage;
 
 impl<C: Chain> Trainer<C> {
-    /// Runs a job that cannot fail on every worker: stage by stage, rank by rank.
+    /// Runs a job that cannot fail on every worker: replica by replica, stage by stage, rank by rank.
     pub(super) fn each<R: Send + 'static>(
         &mut self,
         job: impl Fn(&mut Stage<C>) -> R + Clone + Send + 'static,
     ) -> Result<Vec<R>, TrainError> {
-        let jobs = (0..self.workers())
+        self.each_of(self.grid.workers(), job)
+    }
+
+    /// Runs it on the workers of the first replica, whose parameters and gradients are every one's.
+    pub(super) fn first_replica<R: Send + 'static>(
+        &mut self,
+        job: impl Fn(&mut Stage<C>) -> R + Clone + Send + 'static,
+    ) -> Result<Vec<R>, TrainError> {
+        self.each_of(self.grid.pipeline(), job)
+    }
+
+    fn each_of<R: Send + 'static>(
+        &mut self,
+        workers: usize,
+        job: impl Fn(&mut Stage<C>) -> R + Clone + Send + 'static,
+    ) -> Result<Vec<R>, TrainError> {
+        let jobs = (0..workers)
             .map(|_| {
                 let job = job.clone();
                 move |stage: &mut Stage<C>| Ok::<R, Cause>(job(stage))
@@ -32,7 +45,23 @@ impl<C: Chain> Trainer<C> {
         Ok(self.crew.run(jobs)?)
     }
 
-    /// Weighs the micro-batches and runs them; returns what each stage yields and each
+    /// The micro-batches of each replica. In training all have as many: they run one schedule.
+    pub(super) fn deal(
+        &self,
+        micro_batches: usize,
+        mode: Mode,
+    ) -> Result<Vec<Range<usize>>, TrainError> {
+        let replicas = self.grid.replicas;
+        if mode == Mode::Training && !micro_batches.is_multiple_of(replicas) {
+            return Err(TrainError::Replicas {
+                micro_batches,
+                replicas,
+            });
+        }
+        Ok(replicas::deal(micro_batches, replicas))
+    }
+
+    /// Weighs the micro-batches and runs them; returns what each worker yields and each
     /// micro-batch's share of the loss.
     pub(super) fn run(
         &mut self,
@@ -62,6 +91,7 @@ impl<C: Chain> Trainer<C> {
         Ok((outcomes, shares))
     }
 
+    /// Runs the micro-batches on all replicas.
     pub(super) fn dispatch(
         &mut self,
         micro_batches: usize,
@@ -72,45 +102,56 @@ impl<C: Chain> Trainer<C> {
         if self.crew.is_over() {
             return Err(TrainError::Ended);
         }
-        let schedule = self.schedule(micro_batches, mode == Mode::Training)?;
-        let stages = self.partition.stages();
-        let ranks = self.held.ranks();
+        let training = mode == Mode::Training;
+        let shares = self.deal(micro_batches, mode)?;
+        let mut schedules = Vec::with_capacity(shares.len());
+        for share in &shares {
+            // In an evaluation of few micro-batches some replicas have nothing to do.
+            schedules.push(match share.len() {
+                0 => None,
+                count => Some(self.schedule(count, training)?),
+            });
+        }
+        let grid = self.grid;
+        let stages = grid.stages;
         let stop = self.crew.stop_signal();
-        // Rank r of a stage talks to rank r of its neighbours.
-        let mut ports: Vec<_> = (0..ranks)
+        // Rank r of a stage talks to rank r of its neighbours in the same replica.
+        let mut ports: Vec<_> = (0..grid.replicas * grid.ranks)
             .map(|_| ports::connect(stages, self.mailbox_capacity, self.link, stop).into_iter())
             .collect();
         if let Some(observer) = &self.observer {
             observer.run(&RunStart {
                 step: self.step,
                 mode,
+                replicas: grid.replicas,
                 stages,
-                ranks,
+                ranks: grid.ranks,
                 micro_batches,
             });
         }
-        let groups = std::mem::take(&mut self.groups);
+        let groups = std::mem::take(&mut self.groups).into_iter();
         let jobs = groups
-            .into_iter()
-            .enumerate()
-            .filter_map(|(worker, group)| {
-                let (index, rank) = (worker / ranks, worker % ranks);
-                let actions = schedule.stages[index].clone();
+            .zip(grid.seats())
+            .filter_map(|(groups, (worker, seat))| {
+                let (replica, stage) = (seat.replica.0, seat.stage.0);
+                let schedule = schedules[replica].as_ref();
+                let actions = schedule.map_or(Vec::new(), |all| all.stages[stage].clone());
+                let share = &shares[replica];
                 let job = Job {
-                    stage: StageId(index),
-                    rank: RankId(rank),
+                    seat,
                     step: self.step,
                     mode,
-                    cool_down: overlap::cool_down(&self.schedule, stages, (index, &actions)),
+                    first: share.start,
+                    cool_down: overlap::cool_down(&self.schedule, stages, (stage, &actions)),
                     actions,
-                    ports: ports[rank].next()?,
-                    group,
-                    inputs: match index {
-                        0 => inputs.clone(),
+                    ports: ports[replica * grid.ranks + seat.rank.0].next()?,
+                    groups,
+                    inputs: match stage {
+                        0 => own(&inputs, share),
                         _ => BTreeMap::new(),
                     },
-                    targets: match index + 1 == stages {
-                        true => targets.clone(),
+                    targets: match stage + 1 == stages {
+                        true => own(&targets, share),
                         false => BTreeMap::new(),
                     },
                     position: self.crew.position(worker),
@@ -122,57 +163,24 @@ impl<C: Chain> Trainer<C> {
         drop((inputs, targets));
         tracing::debug!(step = self.step, micro_batches, ?mode, "running a schedule");
         let mut outcomes = self.crew.run(jobs)?;
-        let groups = outcomes.iter_mut().map(|outcome| outcome.group.take());
+        let groups = outcomes.iter_mut();
+        let groups = groups.map(|outcome| std::mem::take(&mut outcome.groups));
         self.groups = groups.collect();
         Ok(outcomes)
     }
-
-    pub(super) fn schedule(
-        &mut self,
-        micro_batches: usize,
-        training: bool,
-    ) -> Result<Arc<Schedule>, TrainError> {
-        if let Some(known) = self.schedules.get(&(micro_batches, training)) {
-            return Ok(known.clone());
-        }
-        let stages = self.partition.stages();
-        let capacity = self.mailbox_capacity;
-        let made = match (&self.schedule, training) {
-            (ScheduleSource::Given(given), true) => {
-                if given.stages.len() != stages || given.micro_batches != micro_batches {
-                    return Err(TrainError::ScheduleSize {
-                        stages: given.stages.len(),
-                        micro_batches: given.micro_batches,
-                        wanted_stages: stages,
-                        wanted_micro_batches: micro_batches,
-                    });
-                }
-                given.clone()
-            }
-            (ScheduleSource::Kind(kind), true) => {
-                let complete = with_transfers(&kind.generate(stages, micro_batches)?, capacity)?;
-                validate(&complete, &kind.rules(capacity))?;
-                executable(&complete)?;
-                Arc::new(complete)
-            }
-            (_, false) => {
-                let complete = with_transfers(&forward_only(stages, micro_batches)?, capacity)?;
-                let rules = Rules {
-                    mailbox_capacity: capacity,
-                    in_flight: InFlight::Unlimited,
-                    backward: false,
-                };
-                validate(&complete, &rules)?;
-                Arc::new(complete)
-            }
-        };
-        self.schedules
-            .insert((micro_batches, training), made.clone());
-        Ok(made)
-    }
 }
 
-/// The losses that the last stage's ranks read, in micro-batch order: each rank has a share.
+/// A replica's part of what there is for each micro-batch, counted from its first.
+fn own<T: Clone>(
+    all: &BTreeMap<MicroBatchId, T>,
+    share: &Range<usize>,
+) -> BTreeMap<MicroBatchId, T> {
+    let own = all.range(MicroBatchId(share.start)..MicroBatchId(share.end));
+    own.map(|(id, one)| (MicroBatchId(id.0 - share.start), one.clone()))
+        .collect()
+}
+
+/// The losses that the last stages' ranks read, in micro-batch order: each rank has a share.
 pub(super) fn losses<C: Chain>(outcomes: &[Outcome<C>]) -> Vec<f64> {
     let mut sums = BTreeMap::new();
     for (&id, &share) in outcomes.iter().flat_map(|outcome| &outcome.losses) {
@@ -192,13 +200,4 @@ pub(super) fn weigh(losses: &[f64], shares: &[f64]) -> f64 {
 /// A caller's boundary, wherever its tensors live.
 pub(super) fn from_outside<B: Boundary>(boundary: B) -> Parcel<B> {
     Parcel::from_outside(boundary.map_tensors(&mut Lower))
-}
-
-/// Adds transfers such that mailboxes of `capacity` suffice.
-fn with_transfers(compute: &Schedule, capacity: usize) -> Result<Schedule, ScheduleError> {
-    if capacity == 0 {
-        transfers::rendezvous(compute)
-    } else {
-        Ok(transfers::eager(compute))
-    }
 }

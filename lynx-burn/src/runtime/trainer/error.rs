@@ -23,10 +23,12 @@ pub enum BuildError {
     /// The given schedule is not sound.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
-    /// Neither one device nor one for each stage or each rank.
+    /// Neither one device nor one for each stage, each rank, or each rank of each replica.
     #[error(
-        "{devices} devices for {stages} stages of {ranks} ranks: give one for all, one for each \
-         stage, or one for each rank"
+        "{devices} devices for {stages} stages of {ranks} ranks{}: give one for all, one for each \
+         stage, or one for each rank{}",
+        of_replicas(*replicas, "in"),
+        of_replicas(*replicas, "of all")
     )]
     Devices {
         /// Devices given.
@@ -35,6 +37,19 @@ pub enum BuildError {
         stages: usize,
         /// Ranks of a stage.
         ranks: usize,
+        /// Replicas of the pipeline.
+        replicas: usize,
+    },
+    /// Nobody to train.
+    #[error("a trainer needs at least one replica, got 0")]
+    NoReplicas,
+    /// More threads than there could be.
+    #[error("{workers} workers, one for each rank of each stage of each replica: at most {most}")]
+    TooManyWorkers {
+        /// Workers asked for, as far as they can be counted.
+        workers: usize,
+        /// The most that are accepted.
+        most: usize,
     },
     /// Nobody to run a stage.
     #[error("a stage needs at least one rank, got 0")]
@@ -111,6 +126,14 @@ pub enum BuildError {
     Thread(#[from] std::io::Error),
 }
 
+/// What to add to a sentence where there are several replicas.
+fn of_replicas(replicas: usize, how: &str) -> String {
+    match replicas {
+        0 | 1 => String::new(),
+        _ => format!(" {how} {replicas} replicas"),
+    }
+}
+
 /// Decisions that a trainer at work cannot change to. It goes on as before.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplanError {
@@ -134,10 +157,21 @@ pub enum TrainError {
     /// There is no sound schedule.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
+    /// Some replicas would have more to do than others.
+    #[error(
+        "{micro_batches} micro-batches cannot be dealt evenly to {replicas} replicas: a step needs \
+         a multiple of {replicas}"
+    )]
+    Replicas {
+        /// Micro-batches of the step.
+        micro_batches: usize,
+        /// Replicas of the pipeline.
+        replicas: usize,
+    },
     /// The given schedule is for another pipeline or another number of micro-batches.
     #[error(
         "the given schedule is for {stages} stages and {micro_batches} micro-batches, the step \
-         has {wanted_stages} stages and {wanted_micro_batches} micro-batches"
+         has {wanted_stages} stages and {wanted_micro_batches} micro-batches for each replica"
     )]
     ScheduleSize {
         /// Stages of the schedule.

@@ -12,7 +12,7 @@ use burn::tensor::TensorData;
 use crate::runtime::gradient::Gradient;
 use crate::runtime::shard::{Sharding, unite};
 
-/// Who holds what.
+/// Who holds what, of the workers of one replica.
 #[derive(Debug)]
 pub(super) struct Held {
     ranks: usize,
@@ -36,10 +36,6 @@ impl Held {
             tied,
             sharding,
         }
-    }
-
-    pub(super) fn ranks(&self) -> usize {
-        self.ranks
     }
 
     pub(super) fn tied(&self) -> &BTreeSet<String> {

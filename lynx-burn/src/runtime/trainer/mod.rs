@@ -2,10 +2,12 @@
 //!
 //! A [`Trainer`] is made by a [`TrainerBuilder`] from a model and decisions about it: where it is
 //! cut into stages, what is recomputed, in which order the stages work. [`Trainer::step`] then
-//! takes the micro-batches of one optimizer step.
+//! takes the micro-batches of one optimizer step. Where there are several replicas of the pipeline,
+//! it deals them.
 
 mod build;
 mod builder;
+mod devices;
 mod dispatch;
 mod error;
 mod held;
@@ -13,10 +15,14 @@ mod overlap;
 mod ranks;
 mod rehearsal;
 mod replan;
+mod replicas;
 mod report;
 mod sample;
 mod save;
+mod schedules;
 mod update;
+#[cfg(feature = "train")]
+mod whole;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -34,10 +40,11 @@ use self::dispatch::{from_outside, losses, weigh};
 use self::held::Held;
 use self::overlap::Told;
 use super::chain::{Chain, Mode};
-use super::comm::collective::Collective;
+use super::comm::collective::Groups;
 use super::comm::speed::LinkSpeed;
 use super::exec::crew::Crew;
 use super::exec::error::Cause;
+use super::exec::grid::Grid;
 use super::exec::observer::Observer;
 use super::stage::Stage;
 use crate::ids::MicroBatchId;
@@ -64,7 +71,7 @@ pub struct MicroBatch<C: Chain> {
 }
 
 /// A chain cut into stages, each with its thread, its parameters and its optimizer; of several ranks
-/// to a stage, each rank.
+/// to a stage, each rank, and of several replicas, each replica's.
 pub struct Trainer<C: Chain> {
     crew: Crew<C>,
     layout: ChainLayout,
@@ -72,10 +79,11 @@ pub struct Trainer<C: Chain> {
     told: Told,
     schedule: ScheduleSource,
     mailbox_capacity: usize,
-    /// Who holds what.
+    grid: Grid,
+    /// Which worker of a pipeline holds what.
     held: Held,
-    /// Of every worker: its end of its stage's group of ranks, if there is one.
-    groups: Vec<Option<Box<dyn Collective>>>,
+    /// Whom every worker sums with.
+    groups: Vec<Groups>,
     clip_norm: Option<f64>,
     non_finite: NonFinite,
     observer: Option<Arc<dyn Observer>>,
@@ -117,11 +125,12 @@ impl<C: Chain> Trainer<C> {
 
     /// How many ranks share each stage.
     pub fn ranks(&self) -> usize {
-        self.held.ranks()
+        self.grid.ranks
     }
 
-    fn workers(&self) -> usize {
-        self.partition.stages() * self.held.ranks()
+    /// How many replicas of the pipeline train together.
+    pub fn replicas(&self) -> usize {
+        self.grid.replicas
     }
 
     /// Optimizer steps taken.
@@ -154,7 +163,8 @@ impl<C: Chain> Trainer<C> {
     ///
     /// # Errors
     ///
-    /// If there is nothing to weigh, the schedule does not fit, or a stage fails.
+    /// If there is nothing to weigh, the micro-batches cannot be dealt to the replicas, the schedule
+    /// does not fit, or a stage fails.
     pub fn backward(
         &mut self,
         micro_batches: Vec<MicroBatch<C>>,
@@ -196,7 +206,7 @@ impl<C: Chain> Trainer<C> {
         let outputs = outputs.filter_map(|mut outcome| outcome.outputs.remove(&id));
         let outputs: Vec<_> = outputs.map(|parcel| parcel.boundary).collect();
         let mut outputs = Some(outputs);
-        let jobs = (0..self.workers())
+        let jobs = (0..self.grid.workers())
             .map(|_| {
                 let outputs = outputs.take();
                 move |stage: &mut Stage<C>| {
@@ -215,21 +225,22 @@ impl<C: Chain> Trainer<C> {
     ///
     /// If the trainer is over.
     pub fn gradients(&mut self) -> Result<BTreeMap<String, TensorData>, TrainError> {
-        let found = self.each(|stage| stage.gradients())?;
+        let found = self.first_replica(|stage| stage.gradients())?;
         Ok(self.held.unite_gradients(found))
     }
 
-    /// The parameters, by path.
+    /// The parameters, by path. All replicas have the same.
     ///
     /// # Errors
     ///
     /// If the trainer is over.
     pub fn parameters(&mut self) -> Result<BTreeMap<String, TensorData>, TrainError> {
-        let found = self.each(|stage| stage.parameters())?;
+        let found = self.first_replica(|stage| stage.parameters())?;
         Ok(self.held.unite_values(found))
     }
 
-    /// A copy of each stage's part of the model; of several ranks, each rank's, rank by rank.
+    /// A copy of each stage's part of the model; of several ranks, each rank's, rank by rank; of
+    /// several replicas, each replica's, replica by replica.
     ///
     /// # Errors
     ///
@@ -238,12 +249,14 @@ impl<C: Chain> Trainer<C> {
         self.each(|stage| stage.module().clone())
     }
 
-    /// The schedule that a step of so many micro-batches runs, transfers included.
+    /// The schedule that a step of so many micro-batches runs, transfers and reductions included: of
+    /// several replicas, each with its share of them.
     ///
     /// # Errors
     ///
     /// If there is none that is sound.
     pub fn schedule_for(&mut self, micro_batches: usize) -> Result<Arc<Schedule>, TrainError> {
-        self.schedule(micro_batches, true)
+        let shares = self.deal(micro_batches, Mode::Training)?;
+        self.schedule(shares[0].len(), true)
     }
 }

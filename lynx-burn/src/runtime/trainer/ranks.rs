@@ -66,7 +66,7 @@ pub(super) fn groups(
     }
     let stages = devices.chunks(ranks);
     let groups = stages.flat_map(|devices| {
-        let members = of_stage(devices, stop);
+        let members = members(devices, stop);
         members.into_iter().map(|member| match speed {
             Some(speed) => Box::new(SlowGroup::new(member, speed, ranks)) as Box<dyn Collective>,
             None => member,
@@ -75,7 +75,8 @@ pub(super) fn groups(
     groups.map(Some).collect()
 }
 
-fn of_stage(devices: &[Device], stop: &StopSignal) -> Vec<Box<dyn Collective>> {
+/// A group of workers on these devices.
+pub(super) fn members(devices: &[Device], stop: &StopSignal) -> Vec<Box<dyn Collective>> {
     #[cfg(feature = "cuda")]
     if sum_by_themselves(devices) {
         use crate::runtime::comm::device_group::DeviceGroupMember;

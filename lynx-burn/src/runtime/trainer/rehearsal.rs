@@ -18,11 +18,12 @@ use crate::ids::{MicroBatchId, RankId, StageId};
 use crate::plan::schedule::Action;
 use crate::runtime::boundary::{Boundary, Lower};
 use crate::runtime::chain::{Chain, Mode};
-use crate::runtime::comm::collective::Collective;
+use crate::runtime::comm::collective::{Collective, Groups};
 use crate::runtime::comm::mailbox::StopSignal;
 use crate::runtime::comm::patient::{Copies, Handed, Lonely};
 use crate::runtime::comm::ports::Ports;
 use crate::runtime::exec::error::Cause;
+use crate::runtime::exec::grid::{Grid, Seat};
 use crate::runtime::exec::position::Position;
 use crate::runtime::exec::run::{Cotangents, Job};
 use crate::runtime::memory::{is_tracking, live_bytes, peak_bytes, reset_peak};
@@ -34,7 +35,7 @@ use crate::units::Bytes;
 /// What a step will hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rehearsal {
-    /// Stage by stage, rank by rank.
+    /// Stage by stage, rank by rank, of one replica: all hold alike.
     pub workers: Vec<Rehearsed>,
 }
 
@@ -62,14 +63,14 @@ impl Rehearsal {
         most.map(Option::unwrap_or_default).collect()
     }
 
-    /// What all workers retain at most, together, as in
+    /// What all workers of a replica retain at most, together, as in
     /// [`BackwardReport::retained_peak`](crate::BackwardReport::retained_peak).
     pub fn retained_peak(&self) -> Bytes {
         let all = self.workers.iter();
         Bytes(all.map(|worker| worker.retained_peak.0).sum())
     }
 
-    /// All workers' peaks together: what the process holds if they coincide, and the most otherwise.
+    /// All these workers' peaks together: what the process holds if they coincide, and the most otherwise.
     pub fn allocated_peak(&self) -> Option<Bytes> {
         let peaks = self.workers.iter().map(|worker| worker.allocated_peak);
         let sum: Option<u64> = peaks.map(|peak| Some(peak?.0)).sum();
@@ -80,7 +81,7 @@ impl Rehearsal {
 impl<C: Chain> Trainer<C> {
     /// What a step of so many micro-batches like this one will hold.
     ///
-    /// Every worker in turn runs its part of such a step twice, the first time to fill what a thread
+    /// Every worker of the first replica in turn runs its part of such a step twice, the first time to fill what a thread
     /// allocates once and for all. Nothing is learnt, and gradients that were not applied yet stay.
     ///
     /// # Errors
@@ -94,19 +95,20 @@ impl<C: Chain> Trainer<C> {
         if self.crew.is_over() {
             return Err(TrainError::Ended);
         }
-        let schedule = self.schedule(micro_batches, true)?;
-        let (stages, ranks) = (self.partition.stages(), self.held.ranks());
+        let shares = self.deal(micro_batches, Mode::Training)?;
+        let schedule = self.schedule(shares[0].len(), true)?;
+        let (stages, ranks) = (self.grid.stages, self.grid.ranks);
         let target = micro_batch.target.map_tensors(&mut Lower);
         let first = Sample::of_nobody(from_outside(micro_batch.input));
         let mut samples = vec![first; ranks];
-        let mut workers = Vec::with_capacity(self.workers());
+        let mut workers = Vec::with_capacity(self.grid.pipeline());
         for (stage, actions) in schedule.stages.iter().enumerate() {
             for (rank, sample) in samples.iter_mut().enumerate() {
                 let worker = stage * ranks + rank;
                 let part = Part {
-                    who: (StageId(stage), RankId(rank)),
+                    seat: self.grid.seat(worker),
                     is_first: stage == 0,
-                    alone: ranks == 1,
+                    grid: self.grid,
                     step: self.step,
                     cool_down: overlap::cool_down(&self.schedule, stages, (stage, actions)),
                     actions: actions.clone(),
@@ -129,7 +131,7 @@ impl<C: Chain> Trainer<C> {
     /// Has one worker run while the others do nothing.
     fn alone(&mut self, worker: usize, part: Part<C>) -> Result<Rehearsed, TrainError> {
         let mut part = Some(part);
-        let jobs = (0..self.workers())
+        let jobs = (0..self.grid.pipeline())
             .map(|index| {
                 let own = part.take_if(|_| index == worker);
                 move |stage: &mut Stage<C>| own.map(|part| part.twice(stage)).transpose()
@@ -145,10 +147,10 @@ type Output<B> = Arc<Mutex<Option<Sample<B>>>>;
 
 /// One worker's part.
 struct Part<C: Chain> {
-    who: (StageId, RankId),
+    seat: Seat,
     is_first: bool,
-    /// Whether the stage has no other ranks.
-    alone: bool,
+    /// Who else there is.
+    grid: Grid,
     step: u64,
     cool_down: usize,
     actions: Vec<Action>,
@@ -173,8 +175,8 @@ impl<C: Chain> Part<C> {
         let allocated = peak_bytes().saturating_sub(before);
         stage.put_gradients_back(gradients);
         Ok(Rehearsed {
-            stage: self.who.0,
-            rank: self.who.1,
+            stage: self.seat.stage,
+            rank: self.seat.rank,
             retained_peak: outcome.report.retained_peak,
             allocated_peak: is_tracking().then_some(Bytes(allocated)),
         })
@@ -191,14 +193,17 @@ impl<C: Chain> Part<C> {
             all.map(|&id| (id, (target.clone(), share))).collect()
         };
         Job {
-            stage: self.who.0,
-            rank: self.who.1,
+            seat: self.seat,
             step: self.step,
             mode: Mode::Training,
             actions: self.actions.clone(),
             cool_down: self.cool_down,
             ports: self.ports(),
-            group: (!self.alone).then(group),
+            first: 0,
+            groups: Groups {
+                ranks: (self.grid.ranks > 1).then(group),
+                replicas: (self.grid.replicas > 1).then(group),
+            },
             inputs: match self.is_first {
                 true => forwards.iter().map(own).collect(),
                 false => BTreeMap::new(),

@@ -33,14 +33,13 @@ impl<C: Chain> Trainer<C> {
             budgets: self.told.budgets.clone(),
         };
         let allowed = told.by_stage(&self.partition)?;
-        let ranks = self.held.ranks();
-        let modules = self.modules()?;
-        for (policy, module) in policies.iter().zip(modules.iter().step_by(ranks)) {
+        let modules = self.first_replica(|stage| stage.module().clone())?;
+        for (policy, module) in policies.iter().zip(modules.iter().step_by(self.grid.ranks)) {
             refuse_unrepeatable(&self.layout, policy, module)?;
         }
-        let jobs = (0..self.workers()).map(|worker| {
-            let policy = policies[worker / ranks].clone();
-            let allowed = allowed[worker / ranks].clone();
+        let jobs = self.grid.seats().map(|(_, seat)| {
+            let policy = policies[seat.stage.0].clone();
+            let allowed = allowed[seat.stage.0].clone();
             let layout = self.layout.clone();
             move |stage: &mut Stage<C>| {
                 stage.obey(&policy, allowed, &layout);

@@ -12,12 +12,13 @@ pub struct BackwardReport {
     pub losses: Vec<f64>,
     /// How long all of it took.
     pub time: Nanos,
-    /// Each stage's memory and recomputation; of several ranks, each rank's.
+    /// Each stage's memory and recomputation; of several ranks, each rank's; of several replicas, each
+    /// replica's, replica by replica.
     pub stages: Vec<StageReport>,
 }
 
 impl BackwardReport {
-    /// Sum over the stages of the most bytes each retained.
+    /// Sum over the stages, ranks and replicas of the most bytes each retained.
     pub fn retained_peak(&self) -> Bytes {
         Bytes(self.stages.iter().map(|stage| stage.retained_peak.0).sum())
     }

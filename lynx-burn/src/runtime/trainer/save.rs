@@ -1,5 +1,8 @@
 //! Writes a trainer's state to disk, and goes on from it.
 
+use std::io::ErrorKind;
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::{TrainError, Trainer};
@@ -8,26 +11,63 @@ use crate::runtime::exec::error::Cause;
 use crate::runtime::save::{LoadError, Save, SaveError, Saves, states, weights};
 use crate::runtime::stage::Stage;
 
+/// Saves that [`Trainer::save_to`] keeps: one to go on from, and one in case the disk loses that.
+const KEPT: usize = 2;
+
 impl<C: Chain> Trainer<C> {
+    /// Writes everything that the run needs to go on into the folder at `path`, which is created if it
+    /// is missing: parameters, optimizer state, step and seed. The two newest saves stay.
+    ///
+    /// Whatever ends the program, at whatever instant, the folder holds the last save that was whole.
+    /// To remember more than the trainer's state, or to keep more saves, use [`save`](Self::save).
+    ///
+    /// # Errors
+    ///
+    /// As [`save`](Self::save).
+    pub fn save_to(&mut self, path: impl AsRef<Path>) -> Result<Save, SaveError> {
+        self.save(&Saves::new(path.as_ref()).keep(KEPT), &())
+    }
+
+    /// Goes on from the newest save in the folder at `path`, and returns it; nothing if there is no
+    /// save yet, so that a program can begin with this call, whether it runs for the first time or
+    /// was killed. [`steps`](Self::steps) tells how far the run has come.
+    ///
+    /// # Errors
+    ///
+    /// As [`resume`](Self::resume); a save that is damaged is an error, not a run begun anew.
+    pub fn resume_from(&mut self, path: impl AsRef<Path>) -> Result<Option<Save>, LoadError> {
+        let save = match Saves::new(path.as_ref()).latest() {
+            Ok(save) => save,
+            Err(LoadError::Nothing(_)) => return Ok(None),
+            Err(LoadError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        self.resume(&save)?;
+        Ok(Some(save))
+    }
+
     /// Writes parameters, optimizer state, step and seed as the newest of `saves`, together with
     /// `about`: whatever the program needs to make this trainer again. Then removes the oldest beyond
     /// those to keep.
     ///
-    /// What is written does not depend on stages, ranks, schedule or policy. Gradients that have not been
+    /// What is written does not depend on replicas, stages, ranks, schedule or policy. Gradients that have not been
     /// [applied](Self::update) are not part of it.
     ///
     /// # Errors
     ///
     /// If the disk is full, for example: then no earlier save has changed. Or if the trainer is over.
     pub fn save(&mut self, saves: &Saves, about: &impl Serialize) -> Result<Save, SaveError> {
-        let seed = self.each(|stage| stage.seed())?.first().copied();
+        let seed = self.first_replica(|stage| stage.seed())?.first().copied();
         let draft = saves.begin(self.step)?;
         let about = serde_json::to_vec_pretty(about);
         draft.about(&about.map_err(SaveError::encode(saves.path()))?)?;
         let ranks = self.ranks();
-        weights::write(&self.modules()?, ranks, &draft.weights())?;
+        let modules = self.first_replica(|stage| stage.module().clone())?;
+        weights::write(&modules, ranks, &draft.weights())?;
         let states = self
-            .each(|stage| stage.states())?
+            .first_replica(|stage| stage.states())?
             .into_iter()
             .collect::<Result<_, _>>()
             .map_err(SaveError::encode(&draft.states()))?;
@@ -42,8 +82,8 @@ impl<C: Chain> Trainer<C> {
     /// would have followed it.
     ///
     /// On `flex` that step has the same bits, whatever stages, schedule and policy the trainer has,
-    /// except where a parameter is tied across stages (see [`Chain`]) or the number of ranks is
-    /// another.
+    /// except where a parameter is tied across stages (see [`Chain`]) or the number of ranks or
+    /// replicas is another.
     ///
     /// # Errors
     ///
@@ -64,7 +104,7 @@ impl<C: Chain> Trainer<C> {
     }
 
     fn take(&mut self, save: &Save, training: bool) -> Result<(), LoadError> {
-        let forms = self.each(|stage| stage.forms())?;
+        let forms = self.first_replica(|stage| stage.forms())?;
         let forms = forms.into_iter().flatten().collect();
         weights::compare(&save.checked(save.weights())?, &forms)?;
         if training {

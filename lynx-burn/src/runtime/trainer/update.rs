@@ -33,7 +33,7 @@ impl<C: Chain> Trainer<C> {
                 scale = Some(limit / norm);
             }
         }
-        let positions: Vec<_> = (0..self.workers())
+        let positions: Vec<_> = (0..self.grid.workers())
             .map(|worker| self.crew.position(worker))
             .collect();
         let jobs = positions
@@ -74,18 +74,23 @@ impl<C: Chain> Trainer<C> {
         }
     }
 
-    /// Gives every worker that holds the same piece of a parameter the sum of all their gradients, so
-    /// that equal optimizers make equal updates.
+    /// Gives every worker of a replica that holds the same piece of a parameter the sum of all their
+    /// gradients, so that equal optimizers make equal updates.
     fn tie_gradients(&mut self) -> Result<(), TrainError> {
         let paths = self.held.shared();
         if paths.is_empty() {
             return Ok(());
         }
-        let found = self.each(move |stage| stage.take_gradients(&paths))?;
-        let sums = self.held.sum(found);
-        let jobs = (0..self.workers())
+        let mut found = self.each(move |stage| stage.take_gradients(&paths))?;
+        let mut sums = Vec::with_capacity(self.grid.replicas);
+        while !found.is_empty() {
+            let rest = found.split_off(self.grid.pipeline());
+            sums.push(self.held.sum(found));
+            found = rest;
+        }
+        let jobs = (0..self.grid.workers())
             .map(|worker| {
-                let own = sums
+                let own = sums[worker / self.grid.pipeline()]
                     .iter()
                     .filter(|((path, rank), _)| self.held.piece(path.clone(), worker).1 == *rank);
                 let own: BTreeMap<String, Gradient> = own
@@ -104,9 +109,9 @@ impl<C: Chain> Trainer<C> {
     /// The norm over all parameters, each counted once.
     ///
     /// Squares are added in the order of the parameters' paths, so the norm does not depend on
-    /// the number of stages. (With several ranks, a square is that of a slice.)
+    /// the number of stages; all replicas have the same. (With several ranks, a square is that of a slice.)
     fn gradient_norm(&mut self) -> Result<f64, TrainError> {
-        let found = self.each(|stage| stage.square_sums())?;
+        let found = self.first_replica(|stage| stage.square_sums())?;
         let found = found.into_iter().enumerate().flat_map(|(worker, found)| {
             let found = found.into_iter();
             found.map(move |(path, square)| (worker, path, square))

@@ -110,12 +110,12 @@ impl StatePerParameter {
 }
 
 impl Gpt {
-    /// A model in `bf16` on one rank, one sample of 2048 tokens a micro-batch, with everything
+    /// A model in `bf16` on one rank, one sample of its whole context a micro-batch, with everything
     /// stored, as in arXiv 2205.05198. Change the fields to what you have.
     pub fn new(size: GptSize) -> Self {
         Self {
+            sequence: size.context,
             size,
-            sequence: 2048,
             micro_batch: 1,
             tensor_parallel: 1,
             sequence_parallel: false,

@@ -22,6 +22,8 @@ pub struct GptSize {
     pub tied: bool,
     /// Whether positions are an embedding too, with a row for each token of the sequence.
     pub learned_positions: bool,
+    /// Tokens of a sequence that it is trained with.
+    pub context: u64,
 }
 
 /// A name that no GPT here has.
@@ -32,8 +34,21 @@ pub struct UnknownSize {
 }
 
 impl GptSize {
-    /// The names that can be read with [`str::parse`]; the sizes that the Lynx paper evaluates.
-    pub const NAMES: [&str; 6] = ["1.3b", "4.7b", "7b", "13b", "20b", "23b"];
+    /// The names that can be read with [`str::parse`]: the model that `gpt train` trains if nothing
+    /// is said, GPT-2's own sizes, and those that the Lynx paper evaluates.
+    pub const NAMES: [&str; 11] = [
+        "nano",
+        "gpt2",
+        "gpt2-medium",
+        "gpt2-large",
+        "gpt2-xl",
+        "1.3b",
+        "4.7b",
+        "7b",
+        "13b",
+        "20b",
+        "23b",
+    ];
 
     /// The number of parameters for a sequence of this many tokens: `L (12 h^2 + 13 h)` in the
     /// layers (arXiv 2104.04473, section 5.1), the embeddings, and `2 h` for the last norm.
@@ -54,6 +69,9 @@ impl FromStr for GptSize {
 
     /// Where the sizes come from:
     ///
+    /// - `nano`: ours; bytes as tokens.
+    /// - `gpt2` to `gpt2-xl`: the four of "Language Models are Unsupervised Multitask Learners"
+    ///   (2019), table 2, with the heads of the weights that were published with it.
     /// - `1.3b` and `13b`: "GPT-3 XL" and "GPT-3 13B", table 2.1 of arXiv 2005.14165. It gives XL
     ///   24 heads of 128, which do not make 2048; like Megatron-LM we take 16. It gives 13B a width
     ///   of 5140; 40 heads of 128 make 5120.
@@ -65,10 +83,15 @@ impl FromStr for GptSize {
     /// - `23b`: ours; the "22B" of arXiv 2205.05198 (64 heads, width 6144, 48 layers) with two
     ///   layers more.
     ///
-    /// The Lynx paper's own widths and depths are not at hand. The vocabulary is GPT-2's 50 257,
-    /// padded to 51 200 as in arXiv 2205.05198; for `20b`, that model's 50 432.
+    /// The Lynx paper's own widths and depths are not at hand. Their vocabulary is GPT-2's
+    /// 50 257, padded to 51 200 as in arXiv 2205.05198; for `20b`, that model's 50 432.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let (layers, hidden, heads) = match name {
+            "nano" => (4, 128, 4),
+            "gpt2" => (12, 768, 12),
+            "gpt2-medium" => (24, 1024, 16),
+            "gpt2-large" => (36, 1280, 20),
+            "gpt2-xl" => (48, 1600, 25),
             "1.3b" => (24, 2048, 16),
             "4.7b" => (40, 3072, 24),
             "7b" => (32, 4096, 32),
@@ -81,15 +104,22 @@ impl FromStr for GptSize {
                 });
             }
         };
+        let (vocabulary, context) = match name {
+            "nano" => (256, 64),
+            "20b" => (50_432, 2048),
+            _ if name.starts_with("gpt2") => (50_257, 1024),
+            _ => (51_200, 2048),
+        };
         let neox = name == "20b";
         Ok(Self {
             name: name.to_owned(),
             layers,
             hidden,
             heads,
-            vocabulary: if neox { 50_432 } else { 51_200 },
+            vocabulary,
             tied: !neox,
             learned_positions: !neox,
+            context,
         })
     }
 }

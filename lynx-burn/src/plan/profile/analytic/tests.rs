@@ -43,6 +43,7 @@ impl GptSize {
             vocabulary: 1024,
             tied: true,
             learned_positions: true,
+            context: 2048,
         }
     }
 }
@@ -53,14 +54,33 @@ pub(super) fn layer(gpt: &Gpt) -> LayerKind {
 
 #[test]
 fn named_models_have_the_parameters_that_their_names_say() {
+    let mut said = 0;
     for name in GptSize::NAMES {
         let size: GptSize = name.parse().unwrap();
-        let said: f64 = name.trim_end_matches('b').parse().unwrap();
+        let Ok(billions) = name.trim_end_matches('b').parse::<f64>() else {
+            continue;
+        };
         let parameters = size.parameters(2048) as f64 / 1e9;
         assert!(
-            (parameters / said - 1.0).abs() < 0.06,
+            (parameters / billions - 1.0).abs() < 0.06,
             "{name}: {parameters}"
         );
+        said += 1;
+    }
+    assert_eq!(said, 6);
+}
+
+/// Counted in the files of weights that were published under these names.
+#[test]
+fn gpt_2s_four_sizes_have_the_published_parameters() {
+    for (name, parameters) in [
+        ("gpt2", 124_439_808),
+        ("gpt2-medium", 354_823_168),
+        ("gpt2-large", 774_030_080),
+        ("gpt2-xl", 1_557_611_200),
+    ] {
+        let size: GptSize = name.parse().unwrap();
+        assert_eq!(size.parameters(size.context), parameters, "{name}");
     }
 }
 
@@ -157,6 +177,7 @@ proptest! {
         let [tied, learned_positions, sequence_parallel, stored_masks, flash] = flags;
         let size = GptSize {
             name: "any".to_owned(), layers, hidden, heads, vocabulary, tied, learned_positions,
+            context: sequence,
         };
         let gpt = Gpt {
             size,

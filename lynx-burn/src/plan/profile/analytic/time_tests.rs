@@ -62,7 +62,7 @@ fn a_step_with_full_recompute_is_the_published_number_of_operations() {
         // arXiv 2104.04473, section 5.1: 96 B s l h^2 (1 + s / 6h + V / 16lh).
         let [b, s, l, h, v] = [
             2,
-            2048,
+            gpt.sequence,
             gpt.size.layers,
             gpt.size.hidden,
             gpt.size.vocabulary,

@@ -77,6 +77,8 @@ impl Hands {
             Action::SendBackward(_) => self.gradients_out.remove(&name),
             Action::RecvForward(_) => !at.first(chunk) && self.inputs.insert(name),
             Action::RecvBackward(_) => !at.last(chunk) && self.gradients_in.insert(name),
+            // There is one replica.
+            Action::ReduceGradients(_) => false,
         }
     }
 

@@ -27,6 +27,7 @@ pub(super) fn row(canvas: &mut Canvas, time: &Axis, track: &StageTrack, y: f64) 
             Pass::Forward => "F",
             Pass::Backward => "B",
             Pass::Weight => "W",
+            Pass::Reduction => "G",
         };
         let name = format!("{letter}{}", first.unit());
         let mut widest = ends;
@@ -62,6 +63,7 @@ enum Pass {
     Forward,
     Backward,
     Weight,
+    Reduction,
 }
 
 /// The pass that a span belongs to, if it is no wait. Collectives beside
@@ -69,6 +71,7 @@ enum Pass {
 fn pass_of(span: &Span) -> Pass {
     match span.kind {
         SpanKind::Weight => Pass::Weight,
+        SpanKind::Reduction => Pass::Reduction,
         kind if kind.is_forward() => Pass::Forward,
         _ => Pass::Backward,
     }

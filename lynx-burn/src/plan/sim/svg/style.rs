@@ -14,7 +14,7 @@ text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fil
 .in{font-size:12px;fill:#fff;text-anchor:middle}.tiny{font-size:8.5px;fill:#1b232e;text-anchor:middle}
 .paper{fill:#fff}.idle{fill:#eceff3}.grid{stroke:#aeb7c2;stroke-width:.6;stroke-dasharray:2 3}
 .f{fill:#2a6fbb}.b{fill:#2f8f5b}.c{fill:#8b5fbf}.x{fill:#cf3f4f}.h{fill:#e6a323}
-.w{fill:#84762a}
+.w{fill:#84762a}.g{fill:#6a4a3c}
 .f1{fill:#4d89cb}.f2{fill:#6c9fd6}.f3{fill:#89b3e0}.b1{fill:#4ca274}.b2{fill:#68b28b}.b3{fill:#86c3a3}
 .w1{fill:#9a8c41}.w2{fill:#aea15c}.w3{fill:#c1b67a}
 .m{fill:#1f9aa8}.l{fill:#1f9aa8;opacity:.4}
@@ -35,6 +35,7 @@ pub(super) fn class(span: &Span) -> Option<&'static str> {
         SpanKind::Backward => shade(["b", "b1", "b2", "b3"]),
         SpanKind::Weight => shade(["w", "w1", "w2", "w3"]),
         SpanKind::Collective(_) => Some("c"),
+        SpanKind::Reduction => Some("g"),
         SpanKind::Exposed => Some("x"),
         SpanKind::Hidden(_) => Some("h"),
         SpanKind::Wait { .. } => None,
@@ -62,6 +63,7 @@ pub(super) fn legend(canvas: &mut Canvas, timelines: &[&Timeline], bands: bool, 
         ("w", "gradients of weights", computes(SpanKind::Weight)),
         ("", "shades: chunks of a stage, the first darkest", shaded),
         ("c", "collective", spans("c")),
+        ("g", "gradients over replicas", spans("g")),
         ("x", "exposed recompute", spans("x")),
         ("h", "hidden recompute, beside what is above it", spans("h")),
         ("m", "message on a link", messages(|m| m.begin < m.left)),

@@ -1,10 +1,12 @@
 //! Small steps whose bytes and windows are added up by hand.
 
 use super::super::costs::{Ahead, CoolDown, Costs, Part, StageCosts};
+use super::super::timeline::SpanKind;
 use super::super::window::Window;
-use super::super::{Report, record, simulate};
+use super::super::{Report, record, simulate, svg, trace};
 use super::{collective, compute, even, keep, moving, recompute};
-use crate::plan::schedule::{Kind, Schedule};
+use crate::plan::schedule::transfers::eager;
+use crate::plan::schedule::{Kind, Schedule, reduce_gradients};
 use crate::units::{Bytes, Nanos};
 
 fn run(schedule: &Schedule, stages: Vec<StageCosts>) -> Report {
@@ -20,6 +22,44 @@ fn larger_micro_batches_take_longer_and_hold_more() {
     let report = simulate(&Kind::GPipe.generate(1, 3).unwrap(), &costs).unwrap();
     assert_eq!(report.step, Nanos(300 + 150 + 375));
     assert_eq!(report.stages[0].peak, Bytes(10 + 5 + 12));
+}
+
+/// Two stages of 1 forward and 2 backward with 2 micro-batches: stage 0 is done with its last
+/// backward at 9 and stage 1 at 7. What a reduction takes comes on top, on each by itself.
+#[test]
+fn gradients_are_reduced_behind_the_last_backward_of_each_stage() {
+    let mut stages = even(2, 1, 2);
+    (stages[0].reduction, stages[1].reduction) = (Nanos(3), Nanos(7));
+    let costs = Costs::with_free_links(stages);
+    let plain = eager(&Kind::OneFOneB.generate(2, 2).unwrap());
+    let without = simulate(&plain, &costs).unwrap();
+    let ends = |report: &Report| [0, 1].map(|stage: usize| report.stages[stage].end.0);
+    assert_eq!(ends(&without), [9, 7]);
+    let (report, timeline) = record(&reduce_gradients(&plain), &costs).unwrap();
+    assert_eq!(ends(&report), [9 + 3, 7 + 7]);
+    assert_eq!(report.step, Nanos(14));
+    for (stage, time) in [(0, 3), (1, 7)] {
+        assert_eq!(report.stages[stage].reduction, Nanos(time));
+        let busy = without.stages[stage].busy();
+        assert_eq!(
+            report.stages[stage].busy(),
+            busy.saturating_add(Nanos(time))
+        );
+        let last = timeline.stages[stage].main.last().unwrap();
+        assert_eq!(last.kind, SpanKind::Reduction);
+        assert_eq!((last.micro_batch.0, last.end.0 - last.begin.0), (1, time));
+    }
+    let trace = trace::to_string(&timeline);
+    assert_eq!(
+        trace
+            .matches("\"name\":\"G1\",\"cat\":\"reduction\"")
+            .count(),
+        2
+    );
+    let picture = svg::draw(&timeline, &svg::Options::default());
+    assert!(picture.contains("gradients over replicas") && picture.contains("G1"));
+    let plain = svg::draw(&record(&plain, &costs).unwrap().1, &svg::Options::default());
+    assert!(!plain.contains("gradients over replicas"));
 }
 
 /// Forward keeps 4 of the first part and 6 of the second; backward makes 5 anew before it frees

@@ -185,8 +185,10 @@ proptest! {
         let schedule: Schedule = if breaks { broken(schedule, stage, places) } else { schedule };
         let found = simulate(&schedule, &costs);
         let trains = schedule.stages.iter().flatten().any(|a| a.makes_gradient());
+        let reduces = schedule.stages.iter().flatten().any(|a| a.is_reduction());
         let rules = Rules {
             backward: trains,
+            replicas: if reduces { 2 } else { 1 },
             ..Kind::GPipe.rules(costs.mailbox_capacity)
         };
         match validate(&schedule, &rules) {

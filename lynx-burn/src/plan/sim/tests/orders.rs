@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use crate::ids::{ChunkId, MicroBatchId};
 use crate::plan::schedule::transfers::{eager, rendezvous};
-use crate::plan::schedule::{Action, Kind, Schedule, ScheduleError, Unit, validate};
+use crate::plan::schedule::{
+    Action, Kind, Schedule, ScheduleError, Unit, reduce_gradients, validate,
+};
 
 /// How far the stages are with each chunk, in model order.
 struct Progress {
@@ -96,10 +98,10 @@ pub(super) fn schedules() -> impl Strategy<Value = Schedule> {
         1usize..6,
         1usize..4,
         0usize..7,
-        any::<(bool, bool)>(),
+        any::<(bool, bool, bool)>(),
     );
     let choices = prop::collection::vec(any::<u8>(), 80);
-    (shape, choices).prop_map(|((p, m, v, kind, (early, splits)), choices)| {
+    (shape, choices).prop_map(|((p, m, v, kind, (early, splits, reduces)), choices)| {
         let plain = match kind {
             0 => Kind::GPipe.generate(p, m).unwrap(),
             1 => Kind::OneFOneB.generate(p, m).unwrap(),
@@ -118,10 +120,14 @@ pub(super) fn schedules() -> impl Strategy<Value = Schedule> {
             validate(&eager, &rules),
             Err(ScheduleError::ChannelOrder { .. })
         );
-        if early && !crosses {
+        let complete = if early && !crosses {
             eager
         } else {
             rendezvous(&plain).unwrap()
+        };
+        match reduces {
+            true => reduce_gradients(&complete),
+            false => complete,
         }
     })
 }

@@ -77,9 +77,9 @@ fn backward(kept: u64) -> impl Strategy<Value = ([Vec<Part>; 3], Ahead)> {
 }
 
 fn stage() -> impl Strategy<Value = StageCosts> {
-    let fixed = 0u64..100;
+    let always = (0u64..100, time());
     let forward = forward();
-    (fixed, forward).prop_flat_map(|(fixed, (forward, kept))| {
+    (always, forward).prop_flat_map(|((fixed, reduction), (forward, kept))| {
         let last = prop::option::of((0usize..4, backward(kept)));
         (backward(kept), last).prop_map(move |((backward, ahead), last)| {
             let [backward, input, weight] = backward;
@@ -95,6 +95,7 @@ fn stage() -> impl Strategy<Value = StageCosts> {
                     ahead,
                 }),
                 fixed: Bytes(fixed),
+                reduction: Nanos(reduction),
             }
         })
     })

@@ -112,11 +112,11 @@ impl<'a> World<'a> {
             return false;
         };
         let name = name(action);
-        if action.is_compute() && !self.stages[s].running {
+        if !action.is_transfer() && !self.stages[s].running {
             self.begin(s, action);
             return true;
         }
-        if action.is_compute() {
+        if !action.is_transfer() {
             let stage = &mut self.stages[s];
             if stage.pieces.front().is_some_and(|piece| piece.left == 0) {
                 let piece = stage.pieces.pop_front().unwrap();

@@ -18,6 +18,12 @@ impl World<'_> {
                     .map(|part| self.piece(part, name.0, Does::Busy))
                     .collect()
             }
+            Action::ReduceGradients(_) => VecDeque::from([Piece {
+                left: self.of_chunk(s, name.1).reduction.0,
+                does: Does::Busy,
+                takes: 0,
+                frees: 0,
+            }]),
             _ => self.of_backward(s, action),
         };
         let stage = &mut self.stages[s];
@@ -160,7 +166,7 @@ impl World<'_> {
                 stage.backwards.push(name);
                 false
             }
-            Action::BackwardWeight(_) => true,
+            Action::BackwardWeight(_) | Action::ReduceGradients(_) => true,
             _ => {
                 stage.backwards.push(name);
                 true

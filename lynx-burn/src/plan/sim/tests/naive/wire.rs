@@ -40,7 +40,7 @@ impl World<'_> {
         let (name, boundary_of) = self.wire(s, action);
         let accepted = self.stages[s].leaving;
         let Some(index) = accepted else {
-            let reads_it = |a: Action| !a.is_compute() && !a.is_send();
+            let reads_it = |a: Action| a.is_transfer() && !a.is_send();
             // Without mailboxes, a receive from this wire must be next.
             let meets = (0..self.stages.len()).filter_map(|o| Some((o, self.head(o)?)));
             let meets = meets.filter(|(_, a)| reads_it(*a));

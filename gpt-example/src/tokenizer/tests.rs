@@ -1,0 +1,150 @@
+use proptest::prelude::*;
+
+use super::learn::learn;
+use super::*;
+
+const TEXT: &str = lipsum::LIBER_PRIMUS;
+
+fn learnt(vocabulary: usize) -> Tokenizer {
+    let json = learn(TEXT.as_bytes(), "Cicero", vocabulary).expect("a text");
+    Tokenizer::from_json(json, Path::new("tokenizer.json")).expect("just made")
+}
+
+#[test]
+fn valid_text_passes_and_the_rest_is_replaced() {
+    assert_eq!(printable("Ärger,\n\tja".as_bytes()), "Ärger,\n\tja");
+    assert_eq!(printable(b"a\x1b[2Jb\xc3"), "a\u{FFFD}[2Jb\u{FFFD}");
+}
+
+#[test]
+fn a_learnt_tokenizer_has_the_asked_tokens_and_writes_its_text_with_fewer_than_bytes() {
+    let tokenizer = learnt(400);
+    assert_eq!(tokenizer.vocabulary(), 400);
+    let tokens = tokenizer.encode(TEXT.as_bytes(), "it").expect("text");
+    assert!(tokens.len() * 3 < TEXT.len() * 2, "{}", tokens.len());
+    assert!(tokens.iter().all(|&token| token < 400));
+    assert_eq!(tokenizer.decode(&tokens).expect("text"), TEXT.as_bytes());
+}
+
+#[test]
+fn the_same_text_gives_the_same_file() {
+    assert_eq!(learnt(300).json(), learnt(300).json());
+}
+
+#[test]
+fn the_first_pair_that_is_joined_is_the_most_frequent_one() {
+    // `ab` occurs four times, all other pairs within words less often.
+    let json = learn(b"abx aby abz ab", "it", 257).expect("a text");
+    let tokenizer = Tokenizer::from_json(json, Path::new("it")).expect("made");
+    assert_eq!(tokenizer.encode(b"ab", "it").expect("text"), [256]);
+}
+
+#[test]
+fn pieces_have_the_tokens_of_the_whole_text() {
+    let tokenizer = learnt(400);
+    let text = TEXT.repeat(40).replace(". ", ".\n\n");
+    assert!(pieces::cut(&text).count() > 1);
+    let file = tokenizer.0.as_ref().expect("from a file");
+    let whole = file
+        .tokenizer
+        .encode_fast(text.as_str(), false)
+        .expect("text");
+    let pieces = tokenizer.encode(text.as_bytes(), "it").expect("text");
+    assert!(whole.get_ids() == pieces, "other tokens");
+}
+
+#[test]
+fn what_a_file_says_of_cutting_and_padding_is_left_out() {
+    let plain = learnt(300);
+    let mut json: serde_json::Value =
+        serde_json::from_str(plain.json().expect("a file")).expect("JSON");
+    json["truncation"] = serde_json::json!({
+        "direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0
+    });
+    let short = Tokenizer::from_json(json.to_string(), Path::new("short")).expect("valid");
+    let [short, plain] = [short, plain].map(|one| one.encode(b"quod erat demonstrandum", "it"));
+    assert_eq!(short.expect("text"), plain.expect("text"));
+}
+
+#[test]
+fn foreign_files_are_refused_by_name() {
+    let cases = [
+        ("", "EOF"),
+        ("{}", "Model missing"),
+        ("[1, 2]", "invalid type"),
+        (r#"{"version":"9.0"}"#, "version"),
+    ];
+    for (json, named) in cases {
+        let read = Tokenizer::from_json(json.to_owned(), Path::new("some.json"));
+        let error = read.expect_err(json).to_string();
+        assert!(
+            error.starts_with("some.json is no tokenizer.json"),
+            "{error}"
+        );
+        assert!(
+            error.contains(named) && error.lines().count() == 1,
+            "{error}"
+        );
+    }
+    let error = learnt(256).encode(b"a\xff", "a.bin").expect_err("no text");
+    assert!(
+        error
+            .to_string()
+            .contains("a.bin is not UTF-8 (see its byte 1)")
+    );
+    assert!(matches!(
+        learn(b"a", "a", 255),
+        Err(TokenizerError::TooFew(255))
+    ));
+}
+
+/// The crate itself takes such a file for granted and fails where a token is shorter than the prefix.
+#[test]
+fn a_prefix_longer_than_a_token_is_an_error() {
+    let json = r###"{"version":"1.0","model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},
+        "merges":[["a","b"]],"continuing_subword_prefix":"##"}}"###;
+    let read = Tokenizer::from_json(json.to_owned(), Path::new("it"));
+    assert!(
+        matches!(read, Err(TokenizerError::Foreign { .. })),
+        "{read:?}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_comes_back_from_its_tokens(text in any::<String>(), spaced in "[ a-c\n\t]{0,40}") {
+        static TOKENIZER: std::sync::LazyLock<Tokenizer> = std::sync::LazyLock::new(|| learnt(320));
+        for text in [text, spaced] {
+            let tokens = TOKENIZER.encode(text.as_bytes(), "it").expect("text");
+            prop_assert_eq!(TOKENIZER.decode(&tokens).expect("text"), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_changed_at_random_is_read_or_refused(
+        places in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        length in any::<prop::sample::Index>(),
+        cut in any::<bool>(),
+    ) {
+        static JSON: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| {
+            let json = learn(b"quod erat demonstrandum, quod erat", "it", 270).expect("a text");
+            json.into_bytes()
+        });
+        let mut json = JSON.clone();
+        for (place, byte) in places {
+            let place = place.index(json.len());
+            json[place] = byte;
+        }
+        if cut {
+            json.truncate(length.index(json.len()));
+        }
+        let json = String::from_utf8_lossy(&json).into_owned();
+        if let Ok(tokenizer) = Tokenizer::from_json(json, Path::new("it")) {
+            // Whatever it is now, it may be used.
+            let tokens = tokenizer.encode("quod erat".as_bytes(), "it");
+            let _ = tokens.and_then(|tokens| tokenizer.decode(&tokens));
+        }
+    }
+}
