@@ -45,8 +45,8 @@ fn assert_same(what: &str, found: &Trained, expected: &Trained) {
     }
 }
 
-/// AdamW divides a gradient by its own size, so a rounding in a small one shows in full in the update:
-/// three updates of a hundredth each may differ by a share of that. Losses have no such factor.
+/// AdamW divides a gradient by its own size, so a rounding in a small one shows in full in the update: of
+/// three updates of a hundredth each, a share may differ (3e-5 on lavapipe). Losses have no such factor.
 #[test]
 fn two_stages_on_the_device_learn_what_they_learn_on_the_cpu_and_recompute_changes_no_bit() {
     let Some(device) = wgpu() else { return };
@@ -59,7 +59,7 @@ fn two_stages_on_the_device_learn_what_they_learn_on_the_cpu_and_recompute_chang
             assert!((found - expected).abs() < 1e-4, "{found} for {expected}");
         }
         for (path, expected) in &expected.1 {
-            assert_close(path, 0.02, &retained.1[path], expected);
+            assert_close(path, 2e-3, &retained.1[path], expected);
         }
         for policy in ["recompute", "selective:attention"] {
             let found = train(builder(&device, policy), &net, &device);
