@@ -207,6 +207,8 @@ fn measured(setting: &Setting, repeats: usize) -> Result<Measured, BenchError> {
         ranks: setting.ranks,
         name: Some(setting.name.clone()),
         tokens: Some((setting.windows * setting.config.context) as u64),
+        // In a step every layer comes to caches that the others have filled.
+        every_layer: true,
         ..MeasureOptions::default()
     };
     let batch = batches(setting).swap_remove(0);
