@@ -121,6 +121,8 @@ fn wrong_input_is_one_line_and_exit_code_2() {
         ("--data nothing", "nothing holds no file"),
         // Not a folder, whoever asks: root may write anywhere.
         ("--out short.txt/run", "short.txt"),
+        // A file system in which nothing can be made.
+        ("--out /proc/run", "/proc/run"),
         ("--what", "--what"),
         ("trian", "trian"),
     ];
