@@ -331,7 +331,7 @@ fn what_cannot_be_gone_on_with_is_one_line_that_says_what_to_do() {
 #[test]
 fn a_run_killed_again_and_again_ends_as_an_unbroken_one() {
     let folder = tempfile::tempdir().expect("a folder");
-    let run = format!("{TINY} --steps 40 --save-every 1 --eval-every 10");
+    let run = format!("{TINY} --steps 60 --save-every 1 --eval-every 10");
     said(&gpt(folder.path(), &format!("{run} --out whole")));
     let broken = folder.path().join("broken");
     let (mut kills, mut done) = (0u64, false);
@@ -340,7 +340,7 @@ fn a_run_killed_again_and_again_ends_as_an_unbroken_one() {
         if begun
             && saves(&broken)
                 .iter()
-                .any(|save| save.to_string_lossy().ends_with("step-40"))
+                .any(|save| save.to_string_lossy().ends_with("step-60"))
         {
             // Killed after the last step was saved: there is nothing to go on with.
             break;
