@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let args = BenchArgs {
         settings: settings.collect(),
         rounds: 11,
-        sweep_rounds: 5,
+        sweep_rounds: 3,
         out: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/results")),
     };
     match bench::run(&args) {

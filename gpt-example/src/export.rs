@@ -1,6 +1,6 @@
 //! `gpt export`: a trained model for Hugging Face's transformers.
 //!
-//! Weights go from file to file, tensor by tensor, as the bytes that they are: layouts are the same
+//! Weights go from file to file, tensor by tensor, as `f32`: layouts are the same
 //! (see [`pretrained`](crate::pretrained)). The model is never made.
 
 use std::collections::HashMap;
@@ -37,6 +37,15 @@ pub enum ExportError {
         .0.display()
     )]
     InTheWay(PathBuf),
+    /// The same for a tokenizer.
+    #[error(
+        "{} is there and is not this run's: name a file in a folder of its own with --out",
+        .0.display()
+    )]
+    TokenizerInTheWay(PathBuf),
+    /// Weights that what is written beside them would replace.
+    #[error("{} is what is written beside the weights: name another file with --out", .0.display())]
+    Name(PathBuf),
     /// Sizes that no file has.
     #[error("{} cannot be described: {reason}", path.display())]
     Header {
@@ -62,6 +71,15 @@ pub fn run(args: &ExportArgs) -> Result<(), RunError> {
     if !settings::may_be_replaced(&beside) {
         return Err(ExportError::InTheWay(beside).into());
     }
+    let tokenizer_file = args.out.with_file_name("tokenizer.json");
+    if [&beside, &tokenizer_file].contains(&&args.out) {
+        return Err(ExportError::Name(args.out.clone()).into());
+    }
+    if let Some(json) = tokenizer.json()
+        && std::fs::read(&tokenizer_file).is_ok_and(|there| there != json.as_bytes())
+    {
+        return Err(ExportError::TokenizerInTheWay(tokenizer_file).into());
+    }
     if let Some(folder) = args.out.parent() {
         std::fs::create_dir_all(folder).map_err(files::WriteError::new(folder))?;
     }
@@ -73,9 +91,8 @@ pub fn run(args: &ExportArgs) -> Result<(), RunError> {
     })?;
     let mut all = vec![args.out.clone(), beside];
     if let Some(json) = tokenizer.json() {
-        let path = args.out.with_file_name("tokenizer.json");
-        files::write(&path, |out| out.write_all(json.as_bytes()))?;
-        all.push(path);
+        files::write(&tokenizer_file, |out| out.write_all(json.as_bytes()))?;
+        all.push(tokenizer_file);
     }
     say(format_args!(
         "{count} tensors of {}, after step {}",

@@ -73,6 +73,23 @@ pub struct RunFolder {
     metrics: File,
 }
 
+/// What a worker is called whose bytes stand at this place of a record, of so many ranks, stages and
+/// replicas. What there is one of is not named.
+pub(crate) fn worker_name(
+    worker: usize,
+    (ranks, stages, replicas): (usize, usize, usize),
+) -> String {
+    let mut name = match replicas {
+        1 => String::new(),
+        _ => format!("replica {}, ", worker / ranks / stages),
+    };
+    name += &format!("stage {}", worker / ranks % stages);
+    if ranks > 1 {
+        name += &format!(", rank {}", worker % ranks);
+    }
+    name
+}
+
 impl RunFolder {
     /// Creates the folder, if it is not there, and both files.
     ///

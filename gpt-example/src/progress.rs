@@ -120,8 +120,9 @@ impl Progress {
             Kind::Bar(bar) => bar.finish_and_clear(),
             #[cfg(feature = "tui")]
             Kind::Board { board, lines } => {
-                board.close()?;
+                let closed = board.close();
                 lines.iter().for_each(say);
+                closed?;
             }
         }
         Ok(())

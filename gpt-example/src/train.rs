@@ -267,15 +267,15 @@ impl Run<'_> {
         #[cfg(feature = "tui")]
         if self.args.tui {
             let output = &self.args.output;
-            let ranks = self.trainer.ranks();
             return Ok(Progress::dashboard(dashboard::Course {
                 label: folder.path().display().to_string(),
                 steps: self.args.training.steps,
                 taken: self.trainer.steps(),
                 eval_every: output.eval_every,
                 eval_batches: output.eval_batches,
-                ranks,
-                workers: ranks * self.trainer.partition().stages(),
+                ranks: self.trainer.ranks(),
+                stages: self.trainer.partition().stages(),
+                replicas: self.trainer.replicas(),
             })?);
         }
         #[cfg(not(feature = "tui"))]
@@ -307,6 +307,9 @@ impl Run<'_> {
 
     /// If there is a plan: tries out what a step holds.
     fn rehearse(&mut self) -> Result<(), RunError> {
+        if self.watch.is_none() {
+            return Ok(());
+        }
         let first = self.batches(self.trainer.steps()).into_iter().next();
         if let (Some(watch), Some(batch)) = (&mut self.watch, first) {
             say(watch.rehearse(&mut self.trainer, batch)?);

@@ -45,9 +45,12 @@ pub(crate) fn without_padding(scores: Tensor<3>, padding: usize, context: &Conte
     if tokens == held {
         return scores;
     }
-    let mut row = vec![0.0; tokens];
-    row.resize(held, NEVER);
-    let row = Tensor::<1>::from_data(TensorData::new(row, [held]), &scores.device());
+    let device = scores.device();
+    let never = Tensor::<1>::full([held - tokens], NEVER, &device);
+    let row = match tokens {
+        0 => never,
+        _ => Tensor::cat(vec![Tensor::zeros([tokens], &device), never], 0),
+    };
     scores + row.unsqueeze()
 }
 

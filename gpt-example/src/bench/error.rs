@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 
 use lynx_burn::measure::MeasureError;
 use lynx_burn::plan::cluster::UnknownCluster;
@@ -66,8 +67,8 @@ pub enum BenchError {
     #[error("cannot run this program in a process of its own: {0}")]
     Again(io::Error),
     /// It was started and failed, and has said why.
-    #[error("the benchmark did not finish")]
-    Failed,
+    #[error("the benchmark did not finish ({0})")]
+    Failed(ExitStatus),
     /// No pool of threads.
     #[error("cannot start a thread: {0}")]
     Threads(rayon::ThreadPoolBuildError),
@@ -97,6 +98,10 @@ impl BenchError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::UnknownSetting { .. } | Self::Folder { .. } | Self::Write(_) => 2,
+            Self::Failed(status) => status
+                .code()
+                .and_then(|c| u8::try_from(c).ok())
+                .unwrap_or(1),
             _ => 1,
         }
     }

@@ -44,7 +44,7 @@ pub fn run(args: &BenchArgs) -> Result<(), BenchError> {
     match memory::in_own_process()? {
         None => run_here(args),
         Some(status) if status.success() => Ok(()),
-        Some(_) => Err(BenchError::Failed),
+        Some(status) => Err(BenchError::Failed(status)),
     }
 }
 

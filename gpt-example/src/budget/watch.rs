@@ -29,6 +29,8 @@ pub(crate) struct Watch {
     measured: Measured,
     /// The plan in force.
     plan: Plan,
+    /// Of a step, all replicas together.
+    micro_batches: usize,
     /// What its steps hold, tried out with this micro-batch.
     rehearsed: Option<(MicroBatch<Gpt>, Rehearsal)>,
     drift: Drift,
@@ -54,6 +56,7 @@ impl Watch {
             overlap,
             measured,
             plan,
+            micro_batches: args.pipeline.micro_batches,
             rehearsed: None,
             drift: Drift::new(args.budget.replan_above, args.budget.replan_every),
             skip: WARM_UP,
@@ -76,9 +79,7 @@ impl Watch {
         trainer: &mut Trainer<Gpt>,
         batch: MicroBatch<Gpt>,
     ) -> Result<String, RunError> {
-        let micro_batches = self.plan.forecast().map_err(PlanningError::from)?;
-        let micro_batches = micro_batches.schedule.micro_batches * trainer.replicas();
-        let rehearsal = trainer.rehearse(batch.clone(), micro_batches)?;
+        let rehearsal = trainer.rehearse(batch.clone(), self.micro_batches)?;
         let allowed = self.plan.activations().map_err(PlanningError::from)?;
         let stages = rehearsal.retained().into_iter().zip(allowed);
         let stages: Vec<String> = stages
@@ -140,13 +141,13 @@ impl Watch {
         self.skip = WARM_UP;
         self.steps.clear();
         (self.measured, self.plan) = (measured, plan);
-        if let Some((batch, _)) = self.rehearsed.take() {
-            self.rehearse(trainer, batch)?;
-        }
         let after = duration(self.plan.step.time);
-        Ok(format!(
-            "{why}; planned again: {after}, segments with another choice: {changed}"
-        ))
+        let mut text =
+            format!("{why}; planned again: {after}, segments with another choice: {changed}");
+        if let Some((batch, _)) = self.rehearsed.take() {
+            text += &format!("; {}", self.rehearse(trainer, batch)?);
+        }
+        Ok(text)
     }
 
     /// For the same deal of layers and the same schedule.

@@ -26,8 +26,10 @@ pub struct Course {
     pub eval_batches: usize,
     /// Ranks of a stage.
     pub ranks: usize,
-    /// Ranks of all stages.
-    pub workers: usize,
+    /// Stages of a replica.
+    pub stages: usize,
+    /// Replicas.
+    pub replicas: usize,
 }
 
 /// The dashboard of a run.
@@ -90,13 +92,13 @@ impl Board {
         interrupter: Interrupter,
         course: Course,
     ) -> Result<Self, DashboardError> {
-        let (ranks, workers) = (course.ranks, course.workers);
+        let all = (course.ranks, course.stages, course.replicas);
         let mut board = Self {
             renderer: Some(renderer),
             interrupter,
             course: course.clone(),
             loss: shown::loss(),
-            others: shown::others(ranks, workers),
+            others: shown::others(all),
             _quiet: None,
         };
         let metrics = std::iter::once(&board.loss).chain(&board.others);

@@ -8,7 +8,7 @@ use burn::train::metric::{
 };
 use burn::train::renderer::MetricState;
 
-use crate::metrics::Record;
+use crate::metrics::{Record, worker_name};
 
 /// What is shown, and how a record tells it.
 pub(super) struct Metric {
@@ -30,8 +30,9 @@ pub(super) fn loss() -> Metric {
     Metric::new("Loss", "nats", 4, |record| record.train_loss)
 }
 
-/// All others, for so many ranks to a stage and so many workers.
-pub(super) fn others(ranks: usize, workers: usize) -> Vec<Metric> {
+/// All others, for so many ranks, stages and replicas.
+pub(super) fn others(all: (usize, usize, usize)) -> Vec<Metric> {
+    let workers = all.0 * all.1 * all.2;
     let speed = Metric {
         higher_is_better: true,
         ..Metric::new("Speed", "tokens/s", 0, |record| record.tokens_per_s)
@@ -41,10 +42,7 @@ pub(super) fn others(ranks: usize, workers: usize) -> Vec<Metric> {
         Metric::new("Learning rate", "", 6, |record| record.learning_rate),
     ];
     metrics.extend((0..workers).map(|worker| Metric {
-        name: match ranks {
-            1 => format!("Kept by stage {worker}"),
-            _ => format!("Kept by stage {} rank {}", worker / ranks, worker % ranks),
-        },
+        name: format!("Kept by {}", worker_name(worker, all)),
         read: Read::Kept(worker),
         ..Metric::new("", "MiB", 2, |_| f64::NAN)
     }));

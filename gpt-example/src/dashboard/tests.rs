@@ -104,7 +104,8 @@ fn course(taken: u64) -> Course {
         eval_every: 4,
         eval_batches: 3,
         ranks: 1,
-        workers: 2,
+        stages: 2,
+        replicas: 1,
     }
 }
 
@@ -196,7 +197,8 @@ fn ranks_are_told_apart_and_a_stop_asked_for_is_heard() {
     let written = Written::default();
     let course = Course {
         ranks: 2,
-        workers: 4,
+        stages: 2,
+        replicas: 2,
         ..course(0)
     };
     let board = Board::on(Box::new(written.clone()), interrupter.clone(), course);
@@ -204,7 +206,7 @@ fn ranks_are_told_apart_and_a_stop_asked_for_is_heard() {
     assert!(
         written
             .take()
-            .contains(&"metric Kept by stage 1 rank 0".to_owned())
+            .contains(&"metric Kept by replica 1, stage 1, rank 0".to_owned())
     );
     assert!(!board.asked());
     interrupter.stop(None);

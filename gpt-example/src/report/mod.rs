@@ -18,7 +18,7 @@ use self::chart::{Chart, Series};
 use self::page::Page;
 use self::scale::number;
 use crate::files::{self, WriteError};
-use crate::metrics::Record;
+use crate::metrics::{Record, worker_name};
 
 pub use one_step::OneStep;
 
@@ -258,19 +258,8 @@ fn memory(records: &[Record], subject: &Subject) -> Chart {
     let workers = workers.max().unwrap_or(0);
     let (ranks, replicas) = (subject.ranks.max(1), subject.replicas.max(1));
     let stages = (workers / ranks / replicas).max(1);
-    let name = |worker: usize| {
-        let mut name = match replicas {
-            1 => String::new(),
-            _ => format!("replica {}, ", worker / ranks / stages),
-        };
-        name += &format!("stage {}", worker / ranks % stages);
-        if ranks > 1 {
-            name += &format!(", rank {}", worker % ranks);
-        }
-        name
-    };
     let series = (0..workers).map(|worker| Series {
-        name: name(worker),
+        name: worker_name(worker, (ranks, stages, replicas)),
         points: records
             .iter()
             .filter_map(|record| {

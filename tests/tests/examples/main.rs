@@ -93,6 +93,9 @@ fn a_damaged_save_is_an_error_and_not_a_run_begun_anew() {
         std::fs::write(save.weights(), b"nothing of the kind").expect("written");
         let error = trainer.resume_from(folder.path()).expect_err("damaged");
         assert!(error.to_string().contains("damaged"), "{error}");
+        std::fs::remove_file(save.weights()).expect("removed");
+        let error = trainer.resume_from(folder.path()).expect_err("incomplete");
+        assert!(error.to_string().contains("weights.safetensors"), "{error}");
     });
 }
 

@@ -119,7 +119,10 @@ impl<C: Chain + ModuleDisplay> SupervisedLearningStrategy<Learnable<C>> for Plan
             if let Some(checkpointer) = &mut checkpointer {
                 match run.show_learner() {
                     Ok(()) => checkpointer.checkpoint(&run.learner, epoch, &store),
-                    Err(failure) => run.interrupter.fail(failure),
+                    Err(failure) => {
+                        run.interrupter.fail(failure);
+                        break;
+                    }
                 }
             }
             let stops = |early: &mut Box<_>| {

@@ -11,6 +11,9 @@ use crate::runtime::chain::Chain;
 use crate::runtime::gradient::Gradient;
 use crate::runtime::parameters;
 
+/// What was set aside.
+pub(crate) type Aside = (HashMap<ParamId, Gradient>, (i64, i64));
+
 impl<C: Chain> Stage<C> {
     /// The summed gradients by parameter path; leaves them where they are.
     pub(crate) fn gradients(&self) -> BTreeMap<String, Gradient> {
@@ -75,15 +78,17 @@ impl<C: Chain> Stage<C> {
         paths.into_iter().zip(sums.iter::<f64>()).collect()
     }
 
-    /// Takes all summed gradients away, to be put back.
-    pub(crate) fn set_gradients_aside(&mut self) -> HashMap<ParamId, Gradient> {
-        self.accumulator.take()
+    /// Takes away what a run would change: the summed gradients, and what is known of the last run's
+    /// forwards.
+    pub(crate) fn set_aside(&mut self) -> Aside {
+        (self.accumulator.take(), self.forward_growth)
     }
 
-    /// Puts these in the place of all others.
-    pub(crate) fn put_gradients_back(&mut self, gradients: HashMap<ParamId, Gradient>) {
+    /// Puts it in the place of what there is.
+    pub(crate) fn put_back(&mut self, (gradients, growth): Aside) {
         self.discard();
         *self.accumulator.total_mut() = gradients;
+        self.forward_growth = growth;
     }
 
     /// Forgets the summed gradients.

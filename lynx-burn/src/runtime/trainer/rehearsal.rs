@@ -50,7 +50,8 @@ pub struct Rehearsed {
     /// [`StageReport::retained_peak`](crate::StageReport::retained_peak).
     pub retained_peak: Bytes,
     /// The most bytes above those that were there before the step: with gradients, what is on its
-    /// way, and what is needed for a moment. Nothing without
+    /// way, what is needed for a moment, and whatever else the program allocates meanwhile. Nothing
+    /// without
     /// [`TrackingAllocator`](crate::memory::TrackingAllocator).
     pub allocated_peak: Option<Bytes>,
 }
@@ -63,14 +64,15 @@ impl Rehearsal {
         most.map(Option::unwrap_or_default).collect()
     }
 
-    /// What all workers of a replica retain at most, together, as in
-    /// [`BackwardReport::retained_peak`](crate::BackwardReport::retained_peak).
+    /// What all workers of a replica retain at most, together: a step's
+    /// [`BackwardReport::retained_peak`](crate::BackwardReport::retained_peak) is this times the replicas.
     pub fn retained_peak(&self) -> Bytes {
         let all = self.workers.iter();
         Bytes(all.map(|worker| worker.retained_peak.0).sum())
     }
 
-    /// All these workers' peaks together: what the process holds if they coincide, and the most otherwise.
+    /// All these workers' peaks together: what the process holds if they coincide, and the most
+    /// otherwise.
     pub fn allocated_peak(&self) -> Option<Bytes> {
         let peaks = self.workers.iter().map(|worker| worker.allocated_peak);
         let sum: Option<u64> = peaks.map(|peak| Some(peak?.0)).sum();
@@ -81,8 +83,9 @@ impl Rehearsal {
 impl<C: Chain> Trainer<C> {
     /// What a step of so many micro-batches like this one will hold.
     ///
-    /// Every worker of the first replica in turn runs its part of such a step twice, the first time to fill what a thread
-    /// allocates once and for all. Nothing is learnt, and gradients that were not applied yet stay.
+    /// Every worker of the first replica in turn runs its part of such a step twice, the first time to
+    /// fill what a thread allocates once and for all. Nothing is learnt, and gradients that were not
+    /// applied yet stay. The [allocator's peak](crate::memory::peak_bytes) begins anew.
     ///
     /// # Errors
     ///
@@ -166,14 +169,14 @@ struct Part<C: Chain> {
 
 impl<C: Chain> Part<C> {
     fn twice(self, stage: &mut Stage<C>) -> Result<Rehearsed, Cause> {
-        let gradients = stage.set_gradients_aside();
+        let kept = stage.set_aside();
         self.job().run(stage)?;
         stage.discard();
         let before = live_bytes();
         reset_peak();
         let outcome = self.job().run(stage)?;
         let allocated = peak_bytes().saturating_sub(before);
-        stage.put_gradients_back(gradients);
+        stage.put_back(kept);
         Ok(Rehearsed {
             stage: self.seat.stage,
             rank: self.seat.rank,

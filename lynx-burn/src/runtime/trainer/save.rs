@@ -36,12 +36,15 @@ impl<C: Chain> Trainer<C> {
     ///
     /// As [`resume`](Self::resume); a save that is damaged is an error, not a run begun anew.
     pub fn resume_from(&mut self, path: impl AsRef<Path>) -> Result<Option<Save>, LoadError> {
-        let save = match Saves::new(path.as_ref()).latest() {
+        let path = path.as_ref();
+        let save = match Saves::new(path).latest() {
             Ok(save) => save,
             Err(LoadError::Nothing(_)) => return Ok(None),
-            Err(LoadError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                return Ok(None);
-            }
+            // The folder itself. A save that lacks a file is damaged.
+            Err(LoadError::Read {
+                path: missing,
+                source,
+            }) if missing == path && source.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         self.resume(&save)?;

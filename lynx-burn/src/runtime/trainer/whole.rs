@@ -20,7 +20,8 @@ impl<C: Chain> Trainer<C> {
     /// `model` with the trainer's parameters, on the devices where it is.
     pub(crate) fn fill(&mut self, model: C) -> Result<C, LoadError> {
         let ranks = self.ranks();
-        weights::fill(model, &self.modules()?, ranks)
+        let modules = self.first_replica(|stage| stage.module().clone())?;
+        weights::fill(model, &modules, ranks)
     }
 
     /// `optimizer` with the states of all stages' optimizers, for `model`.
@@ -32,7 +33,7 @@ impl<C: Chain> Trainer<C> {
         let place = Path::new(MEMORY);
         let ranks = self.ranks();
         let found = self
-            .each(|stage| stage.states())?
+            .first_replica(|stage| stage.states())?
             .into_iter()
             .collect::<Result<_, _>>()
             .map_err(SaveError::encode(place))?;
