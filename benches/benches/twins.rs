@@ -11,7 +11,8 @@
 //! `kernels`.
 //!
 //! Forward of `ours` and `burns` is tracked by autodiff, as in training. Their backward contains the
-//! product with a constant that brings a gradient in.
+//! product with a constant that brings a gradient in, and a sum. The dropout of `burns` is Burn's own,
+//! which draws its mask each time, but for attention's, whose mask was made before.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use burn::tensor::Tensor;
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{AllocProfiler, Bencher, Divan};
 use lynx_benches::twins::slices::{self, Pass, Twin};
-use lynx_benches::twins::{self, DROP, Pair, SEQ, device, normal};
+use lynx_benches::twins::{self, DROP, Function, Pair, SEQ, device, normal};
 use lynx_burn::kernels::gelu::Form;
 use lynx_burn::kernels::linear::Stored;
 
@@ -37,7 +38,7 @@ fn main() {
 }
 
 /// Who computes.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Side {
     Slices,
     Ours,
@@ -142,15 +143,21 @@ fn time(
     let bencher = bencher
         .counter(BytesCount::new(cost.bytes()))
         .counter(ItemsCount::new(cost.flops));
-    if side == Side::Slices {
-        return bencher.bench_local(|| twin.run(pass));
+    match side {
+        Side::Slices => bencher.bench_local(|| twin.run(pass)),
+        Side::Ours => {
+            let pair = pair();
+            tracked(bencher, pass, pair.shape, &pair.ours);
+        }
+        Side::Burns => {
+            let pair = pair();
+            tracked(bencher, pass, pair.shape, &pair.burns);
+        }
     }
-    let pair = pair();
-    let function = match side {
-        Side::Burns => pair.burns,
-        _ => pair.ours,
-    };
-    let input = normal(pair.shape);
+}
+
+fn tracked(bencher: Bencher<'_, '_>, pass: Pass, shape: [usize; 3], function: &Function) {
+    let input = normal(shape);
     let run = || function(input.clone().detach().require_grad());
     if pass == Pass::Forward {
         bencher.bench_local(|| Tracked(Some(run())));
