@@ -5,6 +5,7 @@
 
 mod compare;
 mod device;
+mod half;
 mod net;
 mod operations;
 mod streams;
