@@ -26,6 +26,9 @@ struct Results {
     model: String,
     rounds: usize,
     steps: Vec<Timing>,
+    /// Of each variant, in the order of `steps`: what its process grew to at most above what it was
+    /// before its first step. Nothing where the system does not tell.
+    grown_bytes: Vec<Option<u64>>,
     /// Of each variant, in the order of `steps`.
     tokens_per_second: Vec<f64>,
     /// The largest difference of a step's losses, as a share.
@@ -60,20 +63,32 @@ fn peers(weights: &Path) -> Result<Vec<Peer>, Box<dyn std::error::Error>> {
     if !written.success() {
         return Err(format!("no weights were written: {written}").into());
     }
-    let ours = |name, program, modules| Peer::start(name, Command::new(program).arg(modules));
+    let ours = |name, program, modules: &[&str]| {
+        let mut peer = Peer::start(name, Command::new(program).args(modules))?;
+        peer.line().map(|_ready| peer)
+    };
     let mut peers = vec![
-        ours("Burn's modules", system, "burn")?,
-        ours("Burn's modules, mimalloc", mimalloc, "burn")?,
-        ours("fused modules", system, "fused")?,
-        ours("fused modules, mimalloc", mimalloc, "fused")?,
+        ours("Burn's modules", system, &["burn"])?,
+        ours("Burn's modules, mimalloc", mimalloc, &["burn"])?,
+        ours("fused modules", system, &["fused"])?,
+        ours("fused modules, mimalloc", mimalloc, &["fused"])?,
+        ours(
+            "the same, every layer recomputed",
+            mimalloc,
+            &["fused", "uniform:1"],
+        )?,
     ];
     if let Some(python) = std::env::var_os("LYNX_PYTHON") {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/pytorch/gpt.py");
-        let mut peer = Peer::start("PyTorch", Command::new(python).arg(script).arg(weights))?;
-        let line = peer.line()?;
-        let (version, threads) = line.split_once(' ').unwrap_or((&line, "unknown"));
-        peer.name = format!("PyTorch {version}, {threads} threads");
-        peers.push(peer);
+        for (recompute, name) in [(None, ""), (Some("checkpoint"), ", every layer recomputed")] {
+            let mut command = Command::new(&python);
+            command.arg(script).arg(weights).args(recompute);
+            let mut peer = Peer::start("PyTorch", &mut command)?;
+            let line = peer.line()?;
+            let (version, threads) = line.split_once(' ').unwrap_or((&line, "unknown"));
+            peer.name = format!("PyTorch {version}, {threads} threads{name}");
+            peers.push(peer);
+        }
     }
     Ok(peers)
 }
@@ -81,6 +96,8 @@ fn peers(weights: &Path) -> Result<Vec<Peer>, Box<dyn std::error::Error>> {
 fn measure(weights: &Path) -> Result<Results, Box<dyn std::error::Error>> {
     let mut peers = peers(weights)?;
     let mut times = vec![Vec::new(); peers.len()];
+    // Each answers once it has its parameters: a step is asked for then.
+    let at_rest: Vec<_> = peers.iter().map(Peer::memory).collect();
     let (mut loss_difference, mut losses) = (0f64, Vec::new());
     for round in 0..WARM_UP + ROUNDS {
         let mut expected = None;
@@ -115,6 +132,11 @@ fn measure(weights: &Path) -> Result<Results, Box<dyn std::error::Error>> {
             .map(|t| tokens * 1e3 / t.step_ms_median)
             .collect(),
         steps,
+        grown_bytes: peers
+            .iter()
+            .zip(at_rest)
+            .map(|(peer, before)| Some(peer.memory()?[1].saturating_sub(before?[0])))
+            .collect(),
         loss_difference,
         losses: [losses[0], losses[losses.len() - 1]],
     })
@@ -126,12 +148,22 @@ fn markdown(results: &Results) -> String {
         .iter()
         .map(|speed| format!("{speed:.0}"))
         .collect();
+    let grown: Vec<String> = results
+        .grown_bytes
+        .iter()
+        .map(|bytes| match bytes {
+            Some(bytes) => format!("{}", bytes >> 20),
+            None => "unknown".to_owned(),
+        })
+        .collect();
     let mut text = format!(
-        "# A training step, and PyTorch's\n\nMeasured on: {}. GPT: {}, AdamW, plain loops without \
-         recomputation; each variant a process, {} rounds in which they take turns, after {WARM_UP}. \
+        "# A training step, and PyTorch's\n\nMeasured on: {}. GPT: {}, AdamW, each \
+         variant a process, {} rounds in which they take turns, after {WARM_UP}. \
          The machine is shared: trust the ratios, which are taken within a round.\n\n\
          All begin with the same parameters and see the same batch. Losses fall from {:.4} to \
-         {:.4}, those of a step at most {:.1e} apart.\n\n{}\nTokens a second, in this order: {}.\n",
+         {:.4}, those of a step at most {:.1e} apart.\n\n{}\nTokens a second, in this order: {}. MiB that the process grew \
+         by from before its first step to its largest moment, the optimizer's state and all gradients \
+         among them: {}.\n",
         results.machine.line(),
         results.model,
         results.rounds,
@@ -140,8 +172,13 @@ fn markdown(results: &Results) -> String {
         results.loss_difference,
         table(&results.steps),
         speeds.join(", "),
+        grown.join(", "),
     );
-    if results.steps.len() < 5 {
+    if !results
+        .steps
+        .iter()
+        .any(|step| step.variant.starts_with("PyTorch"))
+    {
         text += "\nPyTorch did not take part: `LYNX_PYTHON` named no interpreter.\n";
     }
     text

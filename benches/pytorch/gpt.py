@@ -1,7 +1,7 @@
 """The problem of `benches/src/frameworks/problem.rs` in PyTorch, as its users would write it.
 
-Usage: gpt.py WEIGHTS.safetensors. Writes its version, then answers every line it reads with the
-seconds and the loss of one training step.
+Usage: gpt.py WEIGHTS.safetensors [checkpoint]. Writes its version, then answers every line it reads
+with the seconds and the loss of one training step. With `checkpoint` every layer is recomputed.
 """
 
 import json
@@ -12,6 +12,7 @@ import time
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 LAYERS, WIDTH, HEADS, CONTEXT, VOCABULARY, BATCH = 4, 256, 8, 256, 256, 8
 
@@ -36,8 +37,9 @@ class Layer(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self):
+    def __init__(self, recompute):
         super().__init__()
+        self.recompute = recompute
         self.token_embedding = nn.Embedding(VOCABULARY, WIDTH)
         self.position_embedding = nn.Embedding(CONTEXT, WIDTH)
         self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
@@ -46,7 +48,7 @@ class Gpt(nn.Module):
     def forward(self, tokens):
         x = self.token_embedding(tokens) + self.position_embedding.weight
         for layer in self.layers:
-            x = layer(x)
+            x = checkpoint(layer, x, use_reentrant=False) if self.recompute else layer(x)
         return self.final_norm(x) @ self.token_embedding.weight.T
 
 
@@ -68,7 +70,7 @@ def load(model, path):
 
 
 def main():
-    model = Gpt()
+    model = Gpt(recompute=sys.argv[2:] == ["checkpoint"])
     load(model, sys.argv[1])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-8, weight_decay=1e-4)
     text = torch.tensor([(i * i // 3 + 7 * i) % 256 for i in range(4096)])

@@ -59,6 +59,17 @@ impl Peer {
         }
     }
 
+    /// What it holds in memory now, and the most that it ever held, in bytes; where Linux tells.
+    pub fn memory(&self) -> Option<[u64; 2]> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let bytes = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+            let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+            Some(kib * 1024)
+        };
+        Some([bytes("VmRSS:")?, bytes("VmHWM:")?])
+    }
+
     /// The next line that it writes.
     ///
     /// # Errors

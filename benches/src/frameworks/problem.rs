@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use burn::optim::AdamWConfig;
+use burn::optim::{AdamWConfig, ModuleOptimizer};
 use burn::prelude::*;
 use burn_store::{ModuleSnapshot, SafetensorsStore};
 use gpt_example::config::{GptConfig, Modules};
 use gpt_example::data::micro_batches;
 use gpt_example::model::Gpt;
-use lynx_burn::MicroBatch;
-use lynx_tests::oracle::Plain;
+use lynx_burn::plan::policy::Policy;
+use lynx_burn::{MicroBatch, Trainer, TrainerBuilder};
+use lynx_tests::oracle::{Plain, parameter_values};
 
 /// The model.
 pub const CONFIG: GptConfig = GptConfig {
@@ -27,12 +28,34 @@ pub const BATCH: usize = 8;
 pub const LEARNING_RATE: f64 = 1e-3;
 const SEED: u64 = 1;
 
-/// The model with its initial values, under Burn's own loop.
-pub fn plain(modules: Modules) -> Plain<Gpt> {
+fn model(modules: Modules) -> Gpt {
     let device = Device::flex().autodiff();
     let model = Gpt::new(&CONFIG, SEED, &device).expect("a valid configuration");
-    let optimizer = AdamWConfig::new().with_epsilon(1e-8).init();
-    Plain::new(model.with_modules(modules), optimizer, SEED)
+    // Initial values are made when they are first read.
+    let _ = parameter_values(&model);
+    model.with_modules(modules)
+}
+
+fn optimizer() -> ModuleOptimizer {
+    AdamWConfig::new().with_epsilon(1e-8).init().into()
+}
+
+/// The model with its initial values, under Burn's own loop.
+pub fn plain(modules: Modules) -> Plain<Gpt> {
+    Plain::new(model(modules), optimizer(), SEED)
+}
+
+/// The same on one stage.
+///
+/// # Errors
+///
+/// If the policy does not fit the model.
+pub fn trainer(
+    modules: Modules,
+    policy: Policy,
+) -> Result<Trainer<Gpt>, Box<dyn std::error::Error>> {
+    let builder = TrainerBuilder::new().stages(1).policy(policy).seed(SEED);
+    Ok(builder.train(model(modules), optimizer())?)
 }
 
 /// The batch.
@@ -50,6 +73,6 @@ pub fn batch() -> Vec<MicroBatch<Gpt>> {
 /// If the file cannot be written.
 pub fn write_weights(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let mut store = SafetensorsStore::from_file(path).overwrite(true);
-    plain(Modules::Lynx).model.save_into(&mut store)?;
+    model(Modules::Lynx).save_into(&mut store)?;
     Ok(())
 }
