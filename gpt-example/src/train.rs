@@ -120,7 +120,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
             about,
             unigram_entropy: configuration.unigram_entropy,
             unit: corpus.unit(),
-            bytes_per_token: corpus.bytes_per_token(),
+            bits_per_nat: corpus.validation.bits_per_byte(1.0),
             steps: args.training.steps,
             ranks: args.overlap.tp,
             replicas: args.overlap.replicas,
@@ -148,7 +148,7 @@ pub fn run(args: &TrainArgs) -> Result<(), RunError> {
         corpus.unit()
     ));
     if beginning.tokenizer.json().is_some() {
-        let bits = loss / std::f64::consts::LN_2 / corpus.bytes_per_token();
+        let bits = corpus.validation.bits_per_byte(loss);
         say(format_args!("                {bits:.4} bits a byte"));
     }
     run.speak()?;
@@ -354,7 +354,7 @@ impl Run<'_> {
             .corpus
             .validation_windows(self.context, batches * self.args.training.batch());
         let parts = micro_batches(
-            &self.corpus.validation,
+            &self.corpus.validation.tokens,
             &windows,
             self.context,
             batches * self.args.pipeline.micro_batches,

@@ -31,8 +31,8 @@ pub struct Subject {
     pub unigram_entropy: f64,
     /// What a token is.
     pub unit: &'static str,
-    /// Bytes a token, on average.
-    pub bytes_per_token: f64,
+    /// What a nat a token is in bits a byte, in the text held out.
+    pub bits_per_nat: f64,
     /// Steps of the whole run.
     pub steps: u64,
     /// Ranks that share each stage.
@@ -210,7 +210,7 @@ impl Report {
         let best = best.min_by(f64::total_cmp);
         let mut facts = Vec::new();
         if let Some(loss) = losses().next_back() {
-            let bits = loss / std::f64::consts::LN_2 / subject.bytes_per_token;
+            let bits = loss * subject.bits_per_nat;
             facts.push((
                 number(loss, 4),
                 format!("validation loss, nats a {}", subject.unit),
@@ -319,7 +319,7 @@ mod tests {
             about: vec![("model", "<small> & light".to_owned())],
             unigram_entropy: 2.9,
             unit: "byte",
-            bytes_per_token: 1.0,
+            bits_per_nat: 1.0 / std::f64::consts::LN_2,
             steps: 20,
             ranks: 1,
             replicas: 1,
