@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use common::{gpt, metrics, number, refused};
+use common::{gpt, losses, metrics, number, refused};
 use serde_json::Value;
 
 /// A model that learns something within a second or two.
@@ -63,19 +63,15 @@ fn losses_do_not_depend_on_stages_schedule_or_policy() {
         "--stages 2 --policy recompute --schedule gpipe",
         "--layers-per-stage 1,1 --policy selective:attention,mlp-out",
     ];
-    let losses = cuts.map(|cut| {
+    let runs = cuts.map(|cut| {
         let arguments = format!("train {TINY} --steps 5 --log-every 1 --sample 0 --out run {cut}");
         let output = gpt(folder.path(), &arguments);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
-        let records = metrics(&folder.path().join("run"));
-        records
-            .iter()
-            .map(|record| number(record, "train_loss"))
-            .collect::<Vec<f64>>()
+        losses(&folder.path().join("run"))
     });
-    assert_eq!(losses[0].len(), 5);
-    assert_eq!(losses[0], losses[1]);
-    assert_eq!(losses[0], losses[2]);
+    assert_eq!(runs[0].len(), 5);
+    assert_eq!(runs[0], runs[1]);
+    assert_eq!(runs[0], runs[2]);
 }
 
 #[test]
