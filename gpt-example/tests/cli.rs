@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use common::{gpt, losses, metrics, number, refused};
+use common::{gpt, losses, metrics, number, refused, said};
 use serde_json::Value;
 
 /// A model that learns something within a second or two.
@@ -153,5 +153,15 @@ fn help_names_every_group_and_is_no_error() {
     assert_eq!(output.status.code(), Some(0));
     for group in ["Model:", "Pipeline:", "Training:", "Data and output:"] {
         assert!(said.contains(group), "{said}");
+    }
+}
+
+#[test]
+fn every_shell_gets_a_script_that_knows_the_subcommands() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = said(&gpt(Path::new("."), &format!("completions {shell}")));
+        for name in ["generate", "simulate", "top-k"] {
+            assert!(script.contains(name), "{shell}");
+        }
     }
 }
