@@ -20,7 +20,7 @@ use lynx_tests::oracle::{Plain, assert_same_bytes, gradient_bytes};
 use serde::{Deserialize, Serialize};
 
 #[global_allocator]
-static ALLOCATOR: TrackingAllocator = TrackingAllocator;
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
 const ROUNDS: usize = 31;
 const MICRO_BATCHES: usize = 4;

@@ -22,7 +22,7 @@ use plotters::prelude::*;
 use serde::Serialize;
 
 #[global_allocator]
-static ALLOCATOR: TrackingAllocator = TrackingAllocator;
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
 const ROUNDS: usize = 7;
 /// Steps of the two loss curves.

@@ -17,7 +17,7 @@ use plotters::prelude::*;
 use serde::Serialize;
 
 #[global_allocator]
-static ALLOCATOR: TrackingAllocator = TrackingAllocator;
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
 const SIZES: [(usize, usize); 8] = [
     (8, 64),

@@ -10,7 +10,8 @@ use gpt_example::bench;
 use gpt_example::cli::BenchArgs;
 
 #[global_allocator]
-static ALLOCATOR: lynx_burn::memory::TrackingAllocator = lynx_burn::memory::TrackingAllocator;
+static ALLOCATOR: lynx_burn::memory::TrackingAllocator =
+    lynx_burn::memory::TrackingAllocator::new();
 
 fn main() -> ExitCode {
     // `cargo test --benches` asks for a list of tests; there are none.

@@ -6,6 +6,7 @@
 //! *ratios within a round*, with their range.
 
 pub mod evaluation;
+pub mod frameworks;
 pub mod links;
 pub mod machine {
     //! On what machine a figure was measured.

@@ -43,13 +43,19 @@ pub fn take_turns(mut variants: Vec<Variant<'_>>, rounds: usize) -> Vec<Timing> 
             times[index].push(begin.elapsed());
         }
     }
+    let names: Vec<&str> = variants.iter().map(|variant| variant.name).collect();
+    timings(&names, &times)
+}
+
+/// Statistics of variants that took turns: times by variant and round.
+pub fn timings(names: &[&str], times: &[Vec<Duration>]) -> Vec<Timing> {
     let seconds = |index: usize| times[index].iter().map(Duration::as_secs_f64);
-    (0..variants.len())
+    (0..names.len())
         .map(|index| {
             let ms: Vec<f64> = seconds(index).map(|s| s * 1e3).collect();
             let ratios: Vec<f64> = seconds(index).zip(seconds(0)).map(|(a, b)| a / b).collect();
             Timing {
-                variant: variants[index].name.to_owned(),
+                variant: names[index].to_owned(),
                 step_ms_median: quantile(&ms, 0.5),
                 step_ms_range: [quantile(&ms, 0.0), quantile(&ms, 1.0)],
                 ratio_median: quantile(&ratios, 0.5),

@@ -1,8 +1,9 @@
 //! Initial values that do not depend on who makes them.
 
 use burn::module::{Initializer, Param, ParamId};
-use burn::nn::{Embedding, Linear};
+use burn::nn::Embedding;
 use burn::prelude::*;
+use lynx_burn::nn::Linear;
 use lynx_kernels::random::{StreamKey, fill_normal};
 
 /// No training step has this number, so no dropout mask shares a stream with a parameter.

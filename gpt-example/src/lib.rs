@@ -14,6 +14,7 @@
 //! text, [`pretrained`] begins with GPT-2's own weights, and [`export`] writes them for others.
 #![warn(missing_docs)]
 
+pub mod allocator;
 mod beginning;
 pub mod bench;
 mod budget;

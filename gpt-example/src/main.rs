@@ -6,14 +6,14 @@ use clap::error::ErrorKind;
 use gpt_example::cli::{Cli, Task, TokenizerCommand, completions, one_line};
 use gpt_example::dashboard::quiet::Stderr;
 use gpt_example::error::RunError;
-use gpt_example::{bench, evaluate, export, generate, plan, simulate, tokenizer, train};
+use gpt_example::{allocator, bench, evaluate, export, generate, plan, simulate, tokenizer, train};
 use tracing_subscriber::filter::LevelFilter;
 
-/// Counts bytes, so that what each stage retains can be measured.
 #[global_allocator]
-static ALLOCATOR: lynx_burn::memory::TrackingAllocator = lynx_burn::memory::TrackingAllocator;
+static ALLOCATOR: allocator::Allocator = allocator::new();
 
 fn main() -> ExitCode {
+    allocator::keep_freed_pages();
     let level = std::env::var("RUST_LOG")
         .ok()
         .and_then(|level| level.parse().ok())

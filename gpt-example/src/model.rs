@@ -11,14 +11,14 @@
 //! Where the model may be cut is told in [`chain`](crate::chain).
 
 use burn::module::Param;
+use burn::nn::Embedding;
 use burn::nn::loss::CrossEntropyLossConfig as BurnCrossEntropyLossConfig;
-use burn::nn::{Embedding, Linear};
 use burn::prelude::*;
 use burn::tensor::{activation, module};
 use lynx_burn::Context;
 use lynx_burn::nn::{
     CausalSelfAttention, CausalSelfAttentionConfig, CrossEntropyLossConfig, Dropout, DropoutConfig,
-    Gelu, LayerNorm, LayerNormConfig,
+    Gelu, LayerNorm, LayerNormConfig, Linear, linear,
 };
 
 use crate::config::{Activation, ConfigError, GptConfig, Modules};
@@ -208,10 +208,11 @@ impl Gpt {
         let [batch, seq, d_model] = residual.dims();
         let weight = held(&self.token_embedding).weight.val();
         let [vocabulary, _] = weight.dims();
-        let scores = self
+        let rows = self
             .norm(&self.final_norm, residual)
-            .reshape([batch * seq, d_model])
-            .matmul(weight.transpose())
+            .reshape([batch * seq, d_model]);
+        let scores = self
+            .product(rows, weight.transpose(), None)
             .reshape([batch, seq, vocabulary]);
         vocabulary::without_padding(scores, self.padding, context)
     }
@@ -242,9 +243,37 @@ impl Gpt {
         module::layer_norm(input, norm.gamma.val(), beta, norm.epsilon())
     }
 
+    /// `[..., input]`, `[input, output]` and `[output]` to `[..., output]`
+    fn product<const D: usize>(
+        &self,
+        input: Tensor<D>,
+        weight: Tensor<2>,
+        bias: Option<Tensor<1>>,
+    ) -> Tensor<D> {
+        match self.plain {
+            true => module::linear(input, weight, bias),
+            false => linear(input, weight, bias),
+        }
+    }
+
+    /// `[batch, seq, input]` to `[batch, seq, output]`
+    fn columns(&self, linear: &Linear, input: Tensor<3>) -> Tensor<3> {
+        let bias = linear.bias.as_ref().map(Param::val);
+        self.product(input, linear.weight.val(), bias)
+    }
+
+    /// A product with some of a weight's rows: a part of a sum, to which one rank adds the bias.
+    /// `[batch, seq, input]` to `[batch, seq, output]`
+    fn rows(&self, linear: &Linear, input: Tensor<3>, context: &Context) -> Tensor<3> {
+        match context.is_first_rank() {
+            true => self.columns(linear, input),
+            false => self.product(input, linear.weight.val(), None),
+        }
+    }
+
     /// `[batch, seq, d_model]` to `[batch, seq, 3 * width]`
     pub(crate) fn qkv(&self, layer: &Layer, residual: Tensor<3>) -> Tensor<3> {
-        held(&layer.qkv).forward(self.norm(&layer.attention_norm, residual))
+        self.columns(held(&layer.qkv), self.norm(&layer.attention_norm, residual))
     }
 
     /// `[batch, seq, width]` to `[batch, seq, d_model]`
@@ -254,12 +283,12 @@ impl Gpt {
         mixed: Tensor<3>,
         context: &Context,
     ) -> Tensor<3> {
-        rows(held(&layer.projection), mixed, context)
+        self.rows(held(&layer.projection), mixed, context)
     }
 
     /// `[batch, seq, d_model]` to `[batch, seq, 4 * d_model]`
     pub(crate) fn expand(&self, layer: &Layer, residual: Tensor<3>) -> Tensor<3> {
-        held(&layer.expand).forward(self.norm(&layer.mlp_norm, residual))
+        self.columns(held(&layer.expand), self.norm(&layer.mlp_norm, residual))
     }
 
     /// `[batch, seq, 4 * d_model]`, or a rank's share of it, to `[batch, seq, d_model]`
@@ -274,16 +303,8 @@ impl Gpt {
             true => activation::gelu(hidden),
             false => self.gelu.forward(hidden),
         };
-        rows(held(&layer.contract), hidden, context)
+        self.rows(held(&layer.contract), hidden, context)
     }
-}
-
-/// A product with some of a weight's rows: a part of a sum, to which one rank adds the bias.
-fn rows(linear: &Linear, input: Tensor<3>, context: &Context) -> Tensor<3> {
-    if context.is_first_rank() {
-        return linear.forward(input);
-    }
-    input.matmul(linear.weight.val().unsqueeze())
 }
 
 /// The module of a segment that runs here.

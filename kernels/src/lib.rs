@@ -14,6 +14,7 @@
 //! | [`dropout_add`] with bias and residual | nothing | forward | fused |
 //! | [`attention`] | log-sum-exp | weights from it | without the matrix |
 //! | [`cross_entropy`] | log-sum-exp | - | without the softmax |
+//! | [`linear`] with bias | nothing | forward | three products |
 //!
 //! The CPU twins run on rayon's threads and give the same bits on any number of them: work is cut
 //! by sizes alone, and sums are added in a fixed order. Inner loops are written so that the
@@ -32,6 +33,7 @@
 //! | dropout and add | 2e-7 | one rounding |
 //! | attention | 2e-6 and 4e-6 (gradient) | times the square of the inputs' deviation: an absolute error of a score is a relative one of its weight |
 //! | cross-entropy | 3e-7 of the largest score | a difference of scores |
+//! | products with a weight | 3e-6 | sums of up to a thousand terms |
 //! | column sums (`dbias`) | 1e-5 | hundreds of terms whose signs cancel |
 //! | recompute, other numbers of threads | 0 | the same operations in the same order |
 //!
@@ -55,6 +57,7 @@ pub mod dropout_add;
 mod error;
 pub mod gelu;
 pub mod layer_norm;
+pub mod linear;
 mod matrix;
 pub mod random;
 #[cfg(test)]

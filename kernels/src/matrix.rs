@@ -1,4 +1,4 @@
-//! Small matrix products on one thread.
+//! Matrix products on one thread.
 //!
 //! The one place that calls `gemm`, the crate that also multiplies for Burn's CPU backend. Views
 //! check their bounds when they are made, so that the raw pointers below stay inside.

@@ -20,7 +20,8 @@ use lynx_burn::{Chain, Context, MicroBatch, StepReport, Trainer, TrainerBuilder}
 
 /// Counts bytes, so that what tapes keep can be told.
 #[global_allocator]
-static ALLOCATOR: lynx_burn::memory::TrackingAllocator = lynx_burn::memory::TrackingAllocator;
+static ALLOCATOR: lynx_burn::memory::TrackingAllocator =
+    lynx_burn::memory::TrackingAllocator::new();
 
 /// Numbers that go in.
 const INPUTS: usize = 8;

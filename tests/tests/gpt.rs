@@ -14,7 +14,7 @@ use lynx_tests::oracle::{Plain, assert_close, assert_same_bytes, gradient_bytes}
 use lynx_tests::watchdog::within;
 
 #[global_allocator]
-static ALLOCATOR: TrackingAllocator = TrackingAllocator;
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
 #[test]
 fn its_gradients_are_plain_burns_whatever_is_recomputed() {

@@ -18,7 +18,7 @@ use lynx_tests::gpts;
 use lynx_tests::watchdog::alone;
 
 #[global_allocator]
-static ALLOCATOR: TrackingAllocator = TrackingAllocator;
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
 const WIDTH: usize = 64;
 const SAMPLES: usize = 256;

@@ -14,7 +14,7 @@ use lynx_tests::chains::{Fault, Misbehaviour, Net, NetSpec, Step};
 use lynx_tests::watchdog::alone;
 
 #[global_allocator]
-static ALLOCATOR: TrackingAllocator = TrackingAllocator;
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
 /// Bytes of a hidden state of [`SAMPLES`] rows, [`WIDTH`] wide.
 const HIDDEN: u64 = (SAMPLES * WIDTH * 4) as u64;

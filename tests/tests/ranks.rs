@@ -20,7 +20,7 @@ use lynx_tests::oracle::{
 use lynx_tests::watchdog::within;
 
 #[global_allocator]
-static ALLOCATOR: TrackingAllocator = TrackingAllocator;
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
 type Bytes = BTreeMap<String, TensorData>;
 

@@ -21,7 +21,7 @@ use lynx_tests::overlap::per_segment;
 use lynx_tests::watchdog::alone;
 
 #[global_allocator]
-static ALLOCATOR: TrackingAllocator = TrackingAllocator;
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
 const LAYERS: usize = 4;
 const MICRO_BATCHES: usize = 4;

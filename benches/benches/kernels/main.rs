@@ -19,7 +19,7 @@ use pairs::pairs;
 use slices::{Kernel, attention_kernel, layer_norm_kernel};
 
 #[global_allocator]
-static ALLOCATOR: TrackingAllocator = TrackingAllocator;
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
 const ROUNDS: usize = 15;
 const BATCH: usize = 8;

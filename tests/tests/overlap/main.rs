@@ -9,7 +9,7 @@ use lynx_burn::memory::TrackingAllocator;
 use lynx_tests::watchdog::alone;
 
 #[global_allocator]
-static ALLOCATOR: TrackingAllocator = TrackingAllocator;
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
 fn device() -> Device {
     Device::flex().autodiff()

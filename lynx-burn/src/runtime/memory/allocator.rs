@@ -17,17 +17,40 @@ thread_local! {
     static NET: Cell<i64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting live and peak bytes of the process and the net bytes of each
-/// thread.
+/// An allocator, by default the system's, that counts live and peak bytes of the process and the net
+/// bytes of each thread.
 ///
 /// ```
+/// use lynx_burn::memory::TrackingAllocator;
+///
 /// #[global_allocator]
-/// static ALLOCATOR: lynx_burn::memory::TrackingAllocator = lynx_burn::memory::TrackingAllocator;
+/// static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 /// ```
+///
+/// A training step frees large blocks and asks for the same again. Allocators that give them back to the
+/// kernel in between, glibc's among them, have it map and clear every page anew: a third of a small
+/// GPT's step on a CPU. One that keeps them for a while, as `mimalloc` does, goes
+/// [`around`](Self::around) in its place.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct TrackingAllocator;
+pub struct TrackingAllocator<A = System> {
+    inner: A,
+}
 
 impl TrackingAllocator {
+    /// Counts what the system's allocator hands out.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::around(System)
+    }
+}
+
+impl<A> TrackingAllocator<A> {
+    /// Counts what another allocator hands out.
+    #[must_use]
+    pub const fn around(inner: A) -> Self {
+        Self { inner }
+    }
+
     fn count(change: i64) {
         TRACKING.store(true, Ordering::Relaxed);
         let live = LIVE.fetch_add(change, Ordering::Relaxed) + change;
@@ -41,12 +64,12 @@ impl TrackingAllocator {
     }
 }
 
-// SAFETY: every call goes to `System` unchanged; counting allocates nothing (the thread-local is
-// const-initialised and has no destructor).
-unsafe impl GlobalAlloc for TrackingAllocator {
+// SAFETY: every call goes to the inner allocator unchanged; counting allocates nothing (the thread-local
+// is const-initialised and has no destructor).
+unsafe impl<A: GlobalAlloc> GlobalAlloc for TrackingAllocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's contract is `System`'s.
-        let block = unsafe { System.alloc(layout) };
+        // SAFETY: the caller's contract is the inner allocator's.
+        let block = unsafe { self.inner.alloc(layout) };
         if !block.is_null() {
             Self::count(layout.size() as i64);
         }
@@ -54,8 +77,8 @@ unsafe impl GlobalAlloc for TrackingAllocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's contract is `System`'s.
-        let block = unsafe { System.alloc_zeroed(layout) };
+        // SAFETY: the caller's contract is the inner allocator's.
+        let block = unsafe { self.inner.alloc_zeroed(layout) };
         if !block.is_null() {
             Self::count(layout.size() as i64);
         }
@@ -63,14 +86,14 @@ unsafe impl GlobalAlloc for TrackingAllocator {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract is `System`'s.
-        unsafe { System.dealloc(block, layout) };
+        // SAFETY: the caller's contract is the inner allocator's.
+        unsafe { self.inner.dealloc(block, layout) };
         Self::count(-(layout.size() as i64));
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's contract is `System`'s.
-        let moved = unsafe { System.realloc(block, layout, size) };
+        // SAFETY: the caller's contract is the inner allocator's.
+        let moved = unsafe { self.inner.realloc(block, layout, size) };
         if !moved.is_null() {
             // As a free and an allocation, so that the size threshold holds for each.
             Self::count(-(layout.size() as i64));

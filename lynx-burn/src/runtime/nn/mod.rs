@@ -6,6 +6,7 @@
 mod attention;
 mod dropout;
 mod gelu;
+mod linear;
 mod loss;
 mod norm;
 #[cfg(all(test, feature = "flex"))]
@@ -14,5 +15,6 @@ mod tests;
 pub use attention::{CausalSelfAttention, CausalSelfAttentionConfig};
 pub use dropout::{Dropout, DropoutConfig};
 pub use gelu::Gelu;
+pub use linear::{Linear, LinearConfig, linear};
 pub use loss::{CrossEntropyLoss, CrossEntropyLossConfig};
 pub use norm::{LayerNorm, LayerNormConfig};

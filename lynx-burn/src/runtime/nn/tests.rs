@@ -1,5 +1,6 @@
 use burn::tensor::Distribution;
 use burn::tensor::activation::{gelu, gelu_approximate, softmax};
+use burn::tensor::module::linear as burn_linear;
 
 use super::*;
 use crate::ids::{MicroBatchId, SegmentId};
@@ -119,6 +120,103 @@ fn layer_norm_and_gelu_of_views_are_those_of_copies() {
             1e-5,
         );
     }
+}
+
+#[test]
+fn a_product_with_a_weight_is_burns_with_and_without_a_bias() {
+    for device in devices() {
+        for (rows, input, output) in [(1, 1, 1), (7, 33, 5), (300, 9, 17)] {
+            let x = random([2, rows, input], &device);
+            let weight = random([1, input, output], &device);
+            let bias = random([1, 1, output], &device);
+            let ours = |x: &[Tensor<3>], bias: Option<Tensor<1>>| {
+                // Twice, so that one operation's output is another's input to be replayed.
+                let y = linear(x[0].clone(), x[1].clone().squeeze_dim(0), bias);
+                linear(y, x[1].clone().squeeze_dim::<2>(0).transpose(), None)
+            };
+            let theirs = |x: &[Tensor<3>], bias: Option<Tensor<1>>| {
+                let y = burn_linear(x[0].clone(), x[1].clone().squeeze_dim(0), bias);
+                burn_linear(y, x[1].clone().squeeze_dim::<2>(0).transpose(), None)
+            };
+            assert_same(
+                &[x.clone(), weight.clone()],
+                |x| ours(x, None),
+                |x| theirs(x, None),
+                1e-5,
+            );
+            let with = |x: &[Tensor<3>]| Some(x[2].clone().reshape([output]));
+            assert_same(
+                &[x, weight, bias],
+                |x| ours(x, with(x)),
+                |x| theirs(x, with(x)),
+                1e-5,
+            );
+        }
+    }
+}
+
+#[test]
+fn a_product_of_views_is_that_of_copies() {
+    let [device, _] = devices();
+    let view = |x: &Tensor<3>| x.clone().swap_dims(0, 2).slice_dim(1, 1..3);
+    // Of a weight that is neither contiguous nor the transpose of one that is.
+    let part = |w: &Tensor<3>| w.clone().squeeze_dim::<2>(0).slice_dim(1, 2..6);
+    let inputs = [random([5, 4, 3], &device), random([1, 5, 8], &device)];
+    assert_same(
+        &inputs,
+        |x| linear(view(&x[0]), part(&x[1]), None),
+        |x| burn_linear(view(&x[0]), part(&x[1]), None),
+        1e-5,
+    );
+}
+
+#[test]
+fn a_linear_module_begins_and_loads_as_burns() {
+    let device = Device::flex();
+    let (ours, theirs) = (
+        LinearConfig::new(6, 40).init(&device),
+        burn::nn::LinearConfig::new(6, 40).init(&device),
+    );
+    for (values, other) in [
+        (
+            ours.weight.val().into_data(),
+            theirs.weight.val().into_data(),
+        ),
+        (
+            ours.bias.as_ref().expect("a bias").val().into_data(),
+            theirs.bias.as_ref().expect("a bias").val().into_data(),
+        ),
+    ] {
+        // Uniform in the same bounds, the inverse root of the number of inputs.
+        let bound = 1.0 / 6f64.sqrt();
+        for values in [values, other] {
+            let largest = values.iter::<f64>().fold(0.0f64, |m, v| m.max(v.abs()));
+            assert!(largest <= bound && largest > 0.8 * bound, "{largest}");
+        }
+    }
+    assert!(
+        LinearConfig::new(6, 4)
+            .with_bias(false)
+            .init(&device)
+            .bias
+            .is_none()
+    );
+    let loaded = ours.load_record(theirs.clone().into_record());
+    let x = Tensor::<2>::random([3, 6], Distribution::Normal(0.0, 1.0), &device);
+    close(
+        "value",
+        &loaded.forward(x.clone()),
+        &theirs.forward(x),
+        1e-6,
+    );
+}
+
+#[test]
+#[should_panic(expected = "linear of 6 to 4: the last axis is 5")]
+fn a_product_of_the_wrong_width_is_refused() {
+    let device = Device::flex();
+    let module = LinearConfig::new(6, 4).init(&device);
+    let _ = module.forward(Tensor::<2>::zeros([3, 5], &device));
 }
 
 #[test]

@@ -38,7 +38,9 @@ mod fused;
 mod remote;
 
 pub use fused::{Drop, FusedOps, Kernels, Optional};
-pub(crate) use fused::{bias_gelu, causal_attention, cross_entropy, dropout_add, layer_norm};
+pub(crate) use fused::{
+    bias_gelu, causal_attention, cross_entropy, dropout_add, layer_norm, linear,
+};
 
 /// Takes a place out of the dispatch to a backend.
 pub type PlaceSlot = Arc<Mutex<Option<NodeGuard>>>;

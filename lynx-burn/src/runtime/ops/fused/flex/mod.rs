@@ -3,15 +3,21 @@
 //! They read and write `f32`; other types take the composed default. A tensor that is not
 //! contiguous is copied first, as Burn's own fused operations do.
 
+use std::mem::MaybeUninit;
+
 use burn::backend::flex::FlexTensor;
+use burn::backend::ops::ModuleOps;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Flex, TensorMetadata};
 use burn::tensor::{DType, Shape, TensorData};
 use lynx_kernels::gelu::Form;
 use lynx_kernels::{KernelError, attention, cross_entropy, dropout_add, gelu, layer_norm};
+use rayon::prelude::*;
 
 use super::shapes::{one_a_row, rows};
 use super::{Drop, Kernels, Optional, fused_ops};
+
+mod products;
 
 fused_ops!(Flex);
 
@@ -35,8 +41,20 @@ impl Input {
 }
 
 /// A buffer that a kernel writes.
+///
+/// The zeros are nobody's, but memory must be something before it may be written through a slice; all
+/// threads share the work of filling it. (A zeroed allocation is no way out: of memory that was in use
+/// before, it is a `memset` on one thread.)
 fn buffer(elements: usize) -> Vec<f32> {
-    vec![0.0; elements]
+    /// What one task fills: half a second-level cache or so.
+    const PIECE: usize = 1 << 16;
+    let mut buffer = Vec::with_capacity(elements);
+    buffer.spare_capacity_mut()[..elements]
+        .par_chunks_mut(PIECE)
+        .for_each(|piece| piece.fill(MaybeUninit::new(0.0)));
+    // SAFETY: the capacity is at least `elements`, and that many were just written.
+    unsafe { buffer.set_len(elements) };
+    buffer
 }
 
 fn tensor(values: Vec<f32>, shape: Shape) -> FlexTensor {
@@ -342,6 +360,44 @@ impl Kernels for Flex {
             &mut dlogits,
         ));
         tensor(dlogits, shape)
+    }
+
+    fn linear_forward(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Optional<Self>,
+    ) -> FloatTensor<Self> {
+        match known(&x) {
+            true => products::linear(x, weight, bias),
+            false => Self::linear(x, weight, bias.option()),
+        }
+    }
+
+    fn linear_input_gradient(
+        weight: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        match known(&gradient) {
+            true => products::input_gradient(weight, gradient),
+            false => Self::linear_x_backward(weight, gradient),
+        }
+    }
+
+    fn linear_weight_gradient(
+        x: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        match known(&x) {
+            true => products::weight_gradient(x, gradient),
+            false => Self::linear_weight_backward(x, gradient),
+        }
+    }
+
+    fn linear_bias_gradient(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
+        match known(&gradient) {
+            true => products::bias_gradient(gradient),
+            false => Self::linear_bias_backward(gradient),
+        }
     }
 }
 
