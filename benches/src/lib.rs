@@ -13,3 +13,4 @@ pub mod machine {
     pub use gpt_example::bench::Machine;
 }
 pub mod rounds;
+pub mod twins;

@@ -115,6 +115,28 @@ fn the_bytes_of_a_chain_of_tanh_are_those_counted_by_hand() {
 }
 
 #[test]
+fn notes_are_counted_by_hand_and_are_no_part_of_kept_inputs() {
+    alone(|| {
+        let windows = 16;
+        let rows = (windows * config().context) as u64;
+        let batch = gpts::batches(&config(), windows, 1).remove(0);
+        let profile = run(gpt(), batch, &quick()).profile;
+        // Mean and deviation of each row; a log-sum-exp a row and head, or a row.
+        let norm = 2 * 4 * rows;
+        let attention = 4 * rows * config().heads as u64;
+        let layer: Vec<_> = profile.kinds[0].segments.iter().collect();
+        let notes: Vec<u64> = layer.iter().map(|segment| segment.notes.0).collect();
+        assert_eq!(notes, [norm, attention, 0, norm, 0]);
+        assert_eq!(profile.head[0].notes.0, norm + 4 * rows);
+        // What goes into attention: queries, keys and values.
+        let width = 4 * WIDTH as u64;
+        assert_eq!(layer[1].kept_input.0, 3 * width * rows);
+        // They are on the tape too: attention keeps its input, its output, and these.
+        assert_eq!(layer[1].tape.0, 4 * width * rows + attention);
+    });
+}
+
+#[test]
 fn like_layers_are_measured_once_and_what_is_tied_is_said() {
     alone(|| {
         let one = run(gpt(), batches(1).remove(0), &quick());

@@ -4,30 +4,29 @@
 //! in through a product with a constant, so both backward times contain that product and a sum.
 
 mod compare;
-mod pairs;
+mod products;
+mod recompute;
 mod report;
-mod slices;
+mod turn;
 mod yardsticks;
 
-use burn::prelude::*;
 use lynx_benches::machine::Machine;
+use lynx_benches::twins::slices::{Attention, LayerNorm};
+use lynx_benches::twins::{
+    DROP, SEQ, attention, cross_entropy, dropout_add, dropout_add_drawn, gelu, layer_norm,
+};
+use lynx_burn::kernels::gelu::Form;
 use lynx_burn::memory::TrackingAllocator;
 use serde::Serialize;
 
 use compare::{Growth, Row, compare, growth, layer_speedup};
-use pairs::pairs;
-use slices::{Kernel, attention_kernel, layer_norm_kernel};
+use products::{Product, products};
+use recompute::{Kernel, kernel};
 
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
 const ROUNDS: usize = 15;
-const BATCH: usize = 8;
-const SEQ: usize = 256;
-const WIDTH: usize = 256;
-const HEADS: usize = 8;
-const CLASSES: usize = 256;
-const DROP: f64 = 0.1;
 
 #[derive(Serialize)]
 struct Results {
@@ -38,6 +37,7 @@ struct Results {
     operations: Vec<Row>,
     /// Burn's time for a layer's operations over ours: forward, backward and both.
     layer_speedup: [f64; 3],
+    products: Vec<Product>,
     kernels: Vec<Kernel>,
     attention_memory: Vec<Growth>,
 }
@@ -47,7 +47,18 @@ fn main() {
     if std::env::args().any(|argument| argument == "--list") {
         return;
     }
-    let operations: Vec<Row> = pairs(DROP).into_iter().map(compare).collect();
+    let operations: Vec<Row> = [
+        (layer_norm(), 2.0),
+        (gelu(Form::Erf), 1.0),
+        (dropout_add(), 2.0),
+        (dropout_add_drawn(), 0.0),
+        (cross_entropy(), 0.0),
+        (attention(SEQ, 0.0), 1.0),
+        (attention(SEQ, DROP), 0.0),
+    ]
+    .into_iter()
+    .map(|(pair, in_layer)| compare(pair, in_layer))
+    .collect();
     let results = Results {
         machine: Machine::here(),
         rounds: ROUNDS,
@@ -55,7 +66,11 @@ fn main() {
         matmul_gflop_per_s: yardsticks::matmul(),
         layer_speedup: layer_speedup(&operations),
         operations,
-        kernels: vec![layer_norm_kernel(), attention_kernel()],
+        products: products(),
+        kernels: vec![
+            kernel("layer norm", LayerNorm::default()),
+            kernel("attention", Attention::new(false)),
+        ],
         attention_memory: [128, 256, 512, 1024].map(growth).into(),
     };
     let text = report::markdown(&results);
@@ -64,8 +79,4 @@ fn main() {
     let json = serde_json::to_string_pretty(&results).expect("plain numbers") + "\n";
     std::fs::write(format!("{folder}/kernels.json"), json).expect("a file for results");
     std::fs::write(format!("{folder}/kernels.md"), text).expect("a file for results");
-}
-
-fn device() -> Device {
-    Device::flex().autodiff()
 }

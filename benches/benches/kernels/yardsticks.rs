@@ -6,10 +6,10 @@ use std::time::Instant;
 use burn::prelude::*;
 use burn::tensor::Distribution;
 use lynx_benches::rounds::quantile;
+use lynx_benches::twins::values;
 use rayon::prelude::*;
 
 use crate::ROUNDS;
-use crate::slices::values;
 
 /// Bytes read and written a second by a copy of 8 MiB, in rayon's threads, as the kernels run.
 pub(crate) fn copy() -> f64 {

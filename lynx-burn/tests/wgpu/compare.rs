@@ -49,7 +49,10 @@ pub(crate) fn both(what: &str, composed: usize, run: impl Fn(&Device) -> Vec<Nam
     let Some(device) = wgpu() else { return };
     let expected = run(&Device::flex().autodiff());
     let (found, counted) = counting_composed(|| run(&device.clone().autodiff()));
-    assert_eq!(counted, composed, "{what}: composed of Burn's operations");
+    // Fusion runs operations later, and not on this thread.
+    if !cfg!(feature = "fusion") {
+        assert_eq!(counted, composed, "{what}: composed of Burn's operations");
+    }
     let again = run(&device.clone().autodiff());
     let replayed = run(&device.autodiff().gradient_checkpointing());
     for (((name, bound, found), again), replayed) in found.iter().zip(&again).zip(&replayed) {

@@ -1,8 +1,8 @@
 //! What each segment of a layer holds, and what is made anew of a layer, by where that is done.
 
-use crate::plan::planner::StageProblem;
 use crate::plan::planner::layer::{Mode, Place, SegmentBytes};
 use crate::plan::planner::{LayerGroup, Replay};
+use crate::plan::planner::{SegmentCost, StageProblem};
 use crate::units::{Bytes, Nanos};
 
 /// Recompute of one layer at one place.
@@ -76,21 +76,24 @@ impl Layer {
     }
 
     fn replayed(problem: &StageProblem, layers: usize, at: usize, together: usize) -> Self {
-        let count = problem.segments.len();
         let mut layer = Self {
-            held: vec![Bytes(0); count],
-            freed: problem.segments.iter().map(|s| s.tape).collect(),
+            held: problem.segments.iter().map(|s| s.notes).collect(),
+            freed: problem
+                .segments
+                .iter()
+                .map(|s| s.tape.max(s.notes))
+                .collect(),
             ..Self::default()
         };
         let input = problem.segments[0].kept_input;
         if at.is_multiple_of(together) {
-            layer.held[0] = input;
+            layer.held[0].0 = layer.held[0].0.saturating_add(input.0);
         }
         let is_last = at + 1 == layers || (at + 1).is_multiple_of(together);
         if is_last {
             let lot = (at % together + 1) as u64;
             let one = u64::try_from(problem.replayed_layer()).unwrap_or(u64::MAX);
-            let tapes = problem.segments.iter().map(|s| s.tape.0);
+            let tapes = problem.segments.iter().map(SegmentCost::remade);
             let tapes = tapes.fold(0, u64::saturating_add).saturating_mul(lot);
             layer.replay = Work {
                 time: Nanos(one).saturating_mul(lot),

@@ -34,6 +34,7 @@ pub(super) fn problem(dice: &mut Dice, segments: usize, windows: usize) -> Stage
             recompute: Nanos(dice.below(small)),
             tape: Bytes(dice.below(20)),
             kept_input: Bytes(dice.below(8)),
+            notes: Bytes(dice.below(4)),
             workspace: Bytes(dice.below(6)),
             collective: dice.one_in(5).then(|| Nanos(dice.below(9))),
         })

@@ -113,6 +113,25 @@ fn an_input_is_held_until_it_is_read_or_made_anew_in_its_place() {
 }
 
 #[test]
+fn notes_are_held_whatever_becomes_of_the_input() {
+    let mut problem = example();
+    problem.split = 2;
+    problem.segments[0].collective = None;
+    problem.segments[0].notes = Bytes(1);
+    problem.segments[1].notes = Bytes(4);
+    let peak = |first, second| {
+        let cost = evaluate(&problem, &all(first, second)).unwrap();
+        cost.peak.0
+    };
+    // Retained, they are a part of the tape.
+    assert_eq!(peak(Retain, Retain), 100 + 6 * 30);
+    // Recomputed together: 6 x (2 + 1 + 4) held, and the rest of the tapes made.
+    assert_eq!(peak(Exposed, Exposed), 100 + 42 + (10 - 3) + (20 - 4));
+    // Alone: 6 x (10 + 3 + 4) held, 20 - 7 made.
+    assert_eq!(peak(Retain, Exposed), 100 + 102 + 13);
+}
+
+#[test]
 fn every_broken_rule_is_named_with_its_numbers() {
     let check = |plan: &StagePlan| evaluate(&example(), plan).unwrap_err().to_string();
     let full = check(&all(InWindow(B2), InWindow(B2)));

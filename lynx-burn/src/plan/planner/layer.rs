@@ -6,6 +6,7 @@
 use super::choice::{LayerGroup, Replay, SegmentChoice};
 use super::problem::StageProblem;
 use crate::plan::cluster::Window;
+use crate::plan::planner::SegmentCost;
 use crate::units::Bytes;
 
 /// Which backwards of a step.
@@ -114,17 +115,19 @@ impl SegmentBytes {
             let made = Vec::new();
             return Self { held: tape, made };
         };
-        let remade = tape.saturating_sub(input);
+        let (notes, whole) = (cost.notes.0, cost.remade());
+        let remade = whole.saturating_sub(input);
         if index == 0 || !is_fed(problem, index, (choices[index - 1], choices[index])) {
             let made = vec![(place, remade)];
-            return Self { held: input, made };
+            let held = input.saturating_add(notes);
+            return Self { held, made };
         }
         let before = Place::of(choices[index - 1], index > problem.split, mode);
         let made = match before {
             Some(earlier) if earlier < place => vec![(earlier, input), (place, remade)],
-            _ => vec![(place, tape)],
+            _ => vec![(place, whole)],
         };
-        Self { held: 0, made }
+        Self { held: notes, made }
     }
 }
 
@@ -160,24 +163,26 @@ impl LayerBytes {
         sum
     }
 
-    /// Of a layer that is replayed with its neighbours: only the first of them holds its input,
-    /// and when the last one's backward begins all tapes are there. Moments of this layer see the
+    /// Of a layer that is replayed with its neighbours: only the first of them holds its input, each its
+    /// notes, and when the last one's backward begins all tapes are there. Moments of this layer see the
     /// tapes of those before it.
     fn replayed(problem: &StageProblem, layers: usize, at: usize, together: usize) -> Self {
         let together = together.clamp(1, layers.max(1));
         let place = (at % together) as u128;
         let input = u128::from(problem.segments[0].kept_input.0);
-        let tapes = |second: bool| -> u128 {
+        let sum = |second: bool, bytes: fn(&SegmentCost) -> u64| -> u128 {
             let segments = problem.segments.iter().enumerate();
             segments
                 .filter(|(index, _)| (*index >= problem.split) == second)
-                .map(|(_, segment)| u128::from(segment.tape.0))
+                .map(|(_, segment)| u128::from(bytes(segment)))
                 .sum()
         };
-        let (first, second) = (tapes(false), tapes(true));
+        let notes = [false, true].map(|second| sum(second, |segment| segment.notes.0));
+        let [first, second] = [false, true].map(|second| sum(second, SegmentCost::remade));
         let at_first = (place * (first + second) + first).saturating_sub(input);
         Self {
-            held_first: if place == 0 { input } else { 0 },
+            held_first: notes[0] + if place == 0 { input } else { 0 },
+            held_second: notes[1],
             at_first,
             at_second: at_first + second,
             ..Self::default()

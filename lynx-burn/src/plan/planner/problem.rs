@@ -26,11 +26,21 @@ pub struct SegmentCost {
     pub tape: Bytes,
     /// What it holds while its tape is not there, unless its input is made anew.
     pub kept_input: Bytes,
+    /// What it holds while its tape is not there, in any case; the tape has it too.
+    #[serde(default)]
+    pub notes: Bytes,
     /// What it needs for a moment.
     pub workspace: Bytes,
     /// How long the collectives after the forward take; `None` where there are none. The input of
     /// the next segment is never made anew across a collective.
     pub collective: Option<Nanos>,
+}
+
+impl SegmentCost {
+    /// What is made anew where its input is.
+    pub(in crate::plan) fn remade(&self) -> u64 {
+        self.tape.0.saturating_sub(self.notes.0)
+    }
 }
 
 /// How much recompute the windows of a stage can host: contention times what is idle. `None`
@@ -204,6 +214,7 @@ impl StageProblem {
             within("recompute", segment.recompute.0, 0, Self::MOST)?;
             within("tape", segment.tape.0, 0, Self::MOST)?;
             within("kept input", segment.kept_input.0, 0, Self::MOST)?;
+            within("notes", segment.notes.0, 0, Self::MOST)?;
             within("workspace", segment.workspace.0, 0, Self::MOST)?;
             let collective = segment.collective.unwrap_or_default();
             within("collective", collective.0, 0, Self::MOST)?;
@@ -225,7 +236,8 @@ impl StageProblem {
             let collective = segment.collective.unwrap_or_default();
             let times = [segment.forward, segment.recompute, collective];
             time += times.iter().map(|time| u128::from(time.0)).sum::<u128>();
-            bytes += u128::from(segment.tape.0) + u128::from(segment.kept_input.0);
+            let kept = [segment.tape, segment.kept_input, segment.notes];
+            bytes += kept.iter().map(|bytes| u128::from(bytes.0)).sum::<u128>();
         }
         let layers = self.layers as u128;
         let ends = u128::from(self.before.tape.0) + u128::from(self.after.tape.0);

@@ -216,6 +216,7 @@ impl Setup {
             recompute: segment.recompute,
             tape: segment.tape,
             kept_input: segment.kept_input,
+            notes: segment.notes,
             workspace: segment.workspace,
             collective: (!collectives.is_empty()).then(|| self.time(collectives)),
         }

@@ -159,7 +159,8 @@ fn bytes(
     let cost = &problem.segments[segment];
     let second = segment >= problem.split;
     let (tape, input) = (cost.tape.0, cost.kept_input.0);
-    let remade = tape.saturating_sub(input);
+    let (notes, whole) = (cost.notes.0, cost.remade());
+    let remade = whole.saturating_sub(input);
     let steady = mode == Mode::Steady;
     let hold = |bytes: u64, add: &mut dyn FnMut(Sum, u64)| {
         if steady {
@@ -203,10 +204,11 @@ fn bytes(
                 make(earlier, input);
                 make(place, remade);
             }
-            _ => make(place, tape),
+            _ => make(place, whole),
         }
+        hold(notes, add);
     } else {
         make(place, remade);
-        hold(input, add);
+        hold(input.saturating_add(notes), add);
     }
 }

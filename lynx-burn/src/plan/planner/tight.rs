@@ -78,10 +78,15 @@ impl Tight {
         replayed: usize,
         together: usize,
     ) -> Option<StagePlan> {
-        // What every micro-batch in flight keeps of them: the inputs of the lots.
+        // What every micro-batch in flight keeps of them: the inputs of the lots, and notes.
         let input = problem.segments.first()?.kept_input.0;
         let lots = replayed.div_ceil(together) as u64;
-        let kept = input.saturating_mul(lots).saturating_mul(problem.in_flight);
+        let notes = problem.segments.iter().map(|segment| segment.notes.0);
+        let notes = notes.fold(0, u64::saturating_add);
+        let kept = input
+            .saturating_mul(lots)
+            .saturating_add(notes.saturating_mul(replayed as u64))
+            .saturating_mul(problem.in_flight);
         let others = StageProblem {
             layers: problem.layers - replayed,
             fixed: Bytes(problem.fixed.0.saturating_add(kept)),

@@ -131,6 +131,7 @@ impl SegmentProfile {
             ("recompute_ns", self.recompute.0),
             ("tape_bytes", self.tape.0),
             ("kept_input_bytes", self.kept_input.0),
+            ("notes_bytes", self.notes.0),
             ("boundary_bytes", self.boundary.0),
             ("workspace_bytes", self.workspace.0),
         ];

@@ -12,9 +12,10 @@ use crate::units::{Bytes, Nanos};
 /// holds:
 ///
 /// - a retained segment keeps its `tape`;
-/// - a recomputed segment keeps its `kept_input` instead, unless the segment before it is
-///   recomputed no later and there is no collective between the two: then its input is made anew.
-///   (Recomputation that repeats collectives, as Megatron-LM's does, needs no kept input there.)
+/// - a recomputed segment keeps its `notes` and its `kept_input` instead, the latter unless the
+///   segment before it is recomputed no later and there is no collective between the two: then its
+///   input is made anew. (Recomputation that repeats collectives, as Megatron-LM's does, needs no
+///   kept input there.)
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentProfile {
@@ -45,6 +46,9 @@ pub struct SegmentProfile {
     /// earlier segment of the same layer keeps in any case, be it on its tape or as its input.
     #[serde(rename = "kept_input_bytes")]
     pub kept_input: Bytes,
+    /// What its operations note in a forward so that its recompute costs less, and a tape holds too.
+    #[serde(rename = "notes_bytes", default, skip_serializing_if = "is_nothing")]
+    pub notes: Bytes,
     /// All that passes to the next segment: what a stage sends if it ends here.
     #[serde(rename = "boundary_bytes")]
     pub boundary: Bytes,
@@ -142,6 +146,10 @@ impl LayerKind {
         let all = self.segments.iter().map(|segment| segment.weights);
         all.fold(WeightBytes::default(), |sum, one| sum.plus(&one))
     }
+}
+
+fn is_nothing(bytes: &Bytes) -> bool {
+    *bytes == Bytes(0)
 }
 
 fn sum(parts: impl IntoIterator<Item = Bytes>) -> Bytes {

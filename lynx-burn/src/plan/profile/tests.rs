@@ -13,6 +13,7 @@ fn segment(name: &str, weight: Option<u64>) -> SegmentProfile {
         recompute: Nanos(9),
         tape: Bytes(100),
         kept_input: Bytes(30),
+        notes: Bytes(3),
         boundary: Bytes(40),
         workspace: Bytes(5),
         after_forward: vec![Collective {

@@ -35,7 +35,8 @@ pub(super) struct RangeBytes {
     pub(super) range: Range<usize>,
     /// What each adds if it is retained.
     pub(super) tapes: Vec<Bytes>,
-    /// What each adds if it is recomputed, and the segment before it is not.
+    /// What each adds if it is recomputed, and the segment before it is not: its input, and what its
+    /// operations note.
     pub(super) kept_inputs: Vec<Bytes>,
 }
 

@@ -8,6 +8,7 @@ use crate::runtime::parameters::ParameterInfo;
 fn facts(width: usize, trainable: bool, input_bytes: u64) -> Facts {
     Facts {
         summed_bytes: Vec::new(),
+        noted_bytes: 0,
         parameters: vec![ParameterInfo {
             path: "weight".to_owned(),
             id: ParamId::new(),

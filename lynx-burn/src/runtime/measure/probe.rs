@@ -8,6 +8,7 @@ use crate::runtime::chain::Chain;
 use crate::runtime::exec::error::Cause;
 use crate::runtime::exec::position::Pass;
 use crate::runtime::gradient::Gradient;
+use crate::runtime::ops::notes::Notes;
 use crate::runtime::parcel::Parcel;
 use crate::runtime::stage::{Piece, PieceOutput, StageError};
 use crate::runtime::tape::Tape;
@@ -26,6 +27,8 @@ pub(super) struct Probe<C: Chain> {
     accumulator: Accumulator,
     /// What its last forward gave.
     pub(super) output: Signature,
+    /// What that noted for a recompute.
+    pub(super) notes: Notes,
     pub(super) times: Times,
 }
 
@@ -59,6 +62,7 @@ impl<C: Chain> Probe<C> {
             accumulator: Accumulator::new(std::iter::once((segment, &piece.resting))),
             piece,
             output: Signature::default(),
+            notes: Notes::default(),
             times: Times::default(),
         }
     }

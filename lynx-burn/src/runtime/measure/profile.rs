@@ -121,8 +121,9 @@ impl<C: Chain> Parts<'_, C> {
                 backward_input: backward.median.saturating_add(handling_before),
                 backward_weight: None,
                 recompute: recompute.median,
-                tape: most(&|member| self.kept(member).0),
-                kept_input: most(&|member| self.kept(member).1),
+                tape: most(&|member| self.kept(member).tape),
+                kept_input: most(&|member| self.kept(member).input),
+                notes: most(&|member| self.kept(member).notes),
                 boundary: most(&|member| self.facts[member].output_bytes),
                 workspace: workspaces.max().unwrap_or_default(),
                 after_forward: self.sums(members.first().copied()),
@@ -172,21 +173,37 @@ impl<C: Chain> Parts<'_, C> {
         sums
     }
 
-    /// A segment's tape and kept input, or guesses of them.
-    fn kept(&self, segment: usize) -> (u64, u64) {
+    /// What a segment keeps, or guesses of it.
+    fn kept(&self, segment: usize) -> Kept {
         let measured = self.bytes.iter().find_map(|bytes| {
             let offset = segment.checked_sub(bytes.range.start)?;
             let within = bytes.range.contains(&segment).then_some(offset)?;
-            Some((bytes.tapes.get(within)?.0, bytes.kept_inputs.get(within)?.0))
+            let tape = bytes.tapes.get(within)?.0;
+            // What was measured holds both.
+            let notes = self.facts[segment].noted_bytes;
+            let input = bytes.kept_inputs.get(within)?.0.saturating_sub(notes);
+            Some(Kept { tape, input, notes })
         });
         measured.unwrap_or_else(|| {
             if segment < self.deal.first_trainable {
-                return (0, 0);
+                return Kept::default();
             }
             let facts = &self.facts[segment];
-            (facts.input_bytes + facts.output_bytes, facts.input_bytes)
+            Kept {
+                tape: facts.input_bytes + facts.output_bytes,
+                input: facts.input_bytes,
+                notes: 0,
+            }
         })
     }
+}
+
+/// Bytes that a segment keeps: retained the first, recomputed the other two.
+#[derive(Default)]
+struct Kept {
+    tape: u64,
+    input: u64,
+    notes: u64,
 }
 
 fn labelled(part: &str, segments: &[MeasuredSegment]) -> Vec<MeasuredSegment> {

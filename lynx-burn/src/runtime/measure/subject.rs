@@ -13,6 +13,8 @@ use crate::runtime::boundary::{Boundary, Lower, Signature, TensorMap, ToDevice};
 use crate::runtime::chain::{Chain, Context, Mode};
 use crate::runtime::exec::error::Cause;
 use crate::runtime::exec::position::{Pass, Position};
+use crate::runtime::memory::Meter;
+use crate::runtime::ops::notes::{self, Notes};
 use crate::runtime::parameters::{self, ParameterInfo};
 use crate::runtime::parcel::Parcel;
 use crate::runtime::shard::{self, ShardingError};
@@ -44,6 +46,8 @@ pub(super) struct Facts {
     pub(super) output_bytes: u64,
     /// Bytes of each tensor of that which ranks sum.
     pub(super) summed_bytes: Vec<u64>,
+    /// Bytes of what its operations note for a recompute.
+    pub(super) noted_bytes: u64,
 }
 
 impl Facts {
@@ -144,7 +148,8 @@ impl<C: Chain> Subject<C> {
     /// Looks at every segment.
     pub(super) fn survey(&self) -> Result<Vec<Facts>, MeasureError> {
         let mut facts: Vec<Facts> = Vec::with_capacity(self.layout.len());
-        self.walk(self.layout.len(), |_, piece, input, output| {
+        let smallest = Meter::of(&self.device).smallest();
+        self.walk(self.layout.len(), |piece, input, (output, notes)| {
             let summed_bytes = match output {
                 PieceOutput::Next(boundary) => SummedSizes::of(boundary),
                 PieceOutput::Loss(_) => {
@@ -159,6 +164,7 @@ impl<C: Chain> Subject<C> {
                 parameters: parameters::list(&piece.resting.clone().train()),
                 input_bytes: Signature::of(input).bytes(),
                 output_bytes: Signature::of(output).bytes(),
+                noted_bytes: notes.bytes_from(smallest),
             });
         });
         self.settle()?;
@@ -172,9 +178,9 @@ impl<C: Chain> Subject<C> {
     ) -> Result<BTreeMap<usize, Parcel<C::Boundary>>, MeasureError> {
         let mut found = BTreeMap::new();
         let end = segments.last().map_or(0, |last| last + 1);
-        self.walk(end, |segment, _, input, _| {
-            if segments.contains(&segment) {
-                found.insert(segment, input.clone());
+        self.walk(end, |piece, input, _| {
+            if segments.contains(&piece.range.start) {
+                found.insert(piece.range.start, input.clone());
             }
         });
         self.settle()?;
@@ -185,7 +191,7 @@ impl<C: Chain> Subject<C> {
     fn walk(
         &self,
         end: usize,
-        mut seen: impl FnMut(usize, &Piece<C>, &Parcel<C::Boundary>, &PieceOutput<C::Boundary>),
+        mut seen: impl FnMut(&Piece<C>, &Parcel<C::Boundary>, (&PieceOutput<C::Boundary>, &Notes)),
     ) {
         let mut current = self.input.clone();
         for segment in 0..end {
@@ -193,8 +199,9 @@ impl<C: Chain> Subject<C> {
             let input = current.clone();
             let context = |segment| self.context(Pass::Forward, segment);
             let target = self.target_of(segment);
-            let output = piece.untracked(current, target, context, |_, _| {});
-            seen(segment, &piece, &input, &output);
+            let forward = || piece.untracked(current, target, context, |_, _| {});
+            let (output, notes) = notes::write(forward);
+            seen(&piece, &input, (&output, &notes));
             let PieceOutput::Next(next) = output else {
                 break;
             };

@@ -13,6 +13,7 @@ use crate::runtime::chain::Chain;
 use crate::runtime::exec::error::Cause;
 use crate::runtime::exec::position::Pass;
 use crate::runtime::gradient::ones;
+use crate::runtime::ops::notes;
 use crate::runtime::stage::StageError;
 use crate::units::Nanos;
 
@@ -48,8 +49,11 @@ fn forward<C: Chain>(subject: &Subject<C>, probe: &mut Probe<C>) -> Result<(), M
         return Ok(());
     }
     let input = probe.input.clone();
-    let (time, made) = timed(subject, || probe.tracked(subject, Pass::Forward, input))?;
+    let (time, (made, notes)) = timed(subject, || {
+        notes::write(|| probe.tracked(subject, Pass::Forward, input))
+    })?;
     probe.times.forward.push(time);
+    probe.notes = notes;
     probe.output = Signature::of(&made.1);
     let handling = sums::handling(subject, &made.1)?;
     probe.times.handling.push(handling);
@@ -62,7 +66,10 @@ fn there_and_back<C: Chain>(
     probe: &mut Probe<C>,
 ) -> Result<(), MeasureError> {
     let input = probe.input.clone();
-    let (time, made) = timed(subject, || probe.tracked(subject, Pass::Recompute, input))?;
+    let notes = std::mem::take(&mut probe.notes);
+    let (time, made) = timed(subject, || {
+        notes::read(notes, || probe.tracked(subject, Pass::Recompute, input))
+    })?;
     probe.times.recompute.push(time);
     let (tape, output) = made;
     let found = Signature::of(&output);

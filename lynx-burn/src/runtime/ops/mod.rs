@@ -37,6 +37,7 @@ mod fused;
 #[cfg(feature = "remote")]
 mod remote;
 
+pub(crate) use fused::notes;
 pub use fused::{Drop, FusedOps, Kernels, Optional};
 pub(crate) use fused::{
     bias_gelu, causal_attention, cross_entropy, dropout_add, layer_norm, linear,

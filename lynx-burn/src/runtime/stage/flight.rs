@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::rebuild::Rebuilt;
 use crate::runtime::boundary::Signature;
 use crate::runtime::chain::Chain;
+use crate::runtime::ops::notes::Notes;
 use crate::runtime::parcel::Parcel;
 use crate::runtime::tape::Tape;
 
@@ -24,6 +25,8 @@ pub(super) enum Held<C: Chain> {
 pub(super) struct Skipped<C: Chain> {
     pub(super) group: Range<usize>,
     pub(super) input: Parcel<C::Boundary>,
+    /// What its first forward noted, by piece.
+    pub(super) notes: Vec<Notes>,
     /// What the group's first forward gave, to compare its recomputation with.
     pub(super) output: Signature,
 }

@@ -8,6 +8,7 @@ use crate::ids::{MicroBatchId, SegmentId};
 use crate::runtime::boundary::{Boundary, Signature, ToDevice};
 use crate::runtime::chain::{Chain, Mode};
 use crate::runtime::exec::position::Pass;
+use crate::runtime::ops::notes;
 use crate::runtime::parcel::Parcel;
 
 impl<C: Chain> Stage<C> {
@@ -159,7 +160,7 @@ impl<C: Chain> Stage<C> {
         Ok((Held::Tape { piece, tape }, output))
     }
 
-    /// A group that will be recomputed: only its first input is kept. The sum behind the group is
+    /// A group that will be recomputed: only its first input is kept, and what operations note. The sum behind the group is
     /// for the caller.
     fn skip(
         &mut self,
@@ -171,6 +172,7 @@ impl<C: Chain> Stage<C> {
     ) -> Result<(Held<C>, PieceOutput<C::Boundary>), StageError> {
         let mut output = PieceOutput::Next(input);
         let mut kept = None;
+        let mut notes = Vec::with_capacity(group.len());
         for piece in group.clone() {
             let PieceOutput::Next(current) = output else {
                 break;
@@ -178,7 +180,14 @@ impl<C: Chain> Stage<C> {
             if kept.is_none() && self.pieces[piece].range.start >= self.first_trainable {
                 kept = Some((piece, current.clone()));
             }
-            output = self.untracked(piece, Mode::Training, micro_batch, current, target)?;
+            let forward = || self.untracked(piece, Mode::Training, micro_batch, current, target);
+            output = if kept.is_some() {
+                let (output, noted) = notes::write(forward);
+                notes.push(noted);
+                output?
+            } else {
+                forward()?
+            };
             if piece + 1 < group.end
                 && let PieceOutput::Next(part) = output
             {
@@ -190,6 +199,7 @@ impl<C: Chain> Stage<C> {
             Some((first, input)) => Held::Input(Skipped {
                 group: first..group.end,
                 input,
+                notes,
                 output: Signature::of(&output),
             }),
             None => Held::Nothing,

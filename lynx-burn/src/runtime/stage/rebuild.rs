@@ -1,4 +1,4 @@
-//! Recomputing: a group's forward again, this time on tapes.
+//! Recomputing: a group's forward again, this time on tapes, and with what operations noted the first time.
 //!
 //! It happens inside the backward that needs it, or before, while the stage waits for a message.
 //! Either way it is the same work from the same input, and is measured here.
@@ -15,6 +15,7 @@ use crate::ids::MicroBatchId;
 use crate::runtime::boundary::Signature;
 use crate::runtime::chain::Chain;
 use crate::runtime::exec::position::Pass;
+use crate::runtime::ops::notes;
 use crate::runtime::tape::Tape;
 use crate::units::Bytes;
 
@@ -58,8 +59,10 @@ impl<C: Chain> Stage<C> {
         let Skipped {
             group,
             input,
+            notes,
             output: expected,
         } = skipped;
+        let mut notes = notes.into_iter();
         let until = group.end.min(group.start.saturating_add(pieces));
         // A group that is replayed with its collectives does all of them once more, the last one too,
         // whose sum nobody needs: so does Megatron-LM, which runs a layer's whole forward again, and
@@ -72,8 +75,9 @@ impl<C: Chain> Stage<C> {
             let PieceOutput::Next(current) = output else {
                 break;
             };
-            let (tape, next) =
-                self.tracked(piece, Pass::Recompute, micro_batch, current, target)?;
+            let (tape, next) = notes::read(notes.next().unwrap_or_default(), || {
+                self.tracked(piece, Pass::Recompute, micro_batch, current, target)
+            })?;
             for segment in self.pieces[piece].range.clone() {
                 self.recomputed[segment - self.first] += 1;
             }
@@ -93,6 +97,7 @@ impl<C: Chain> Stage<C> {
             PieceOutput::Next(input) if until < group.end => Some(Skipped {
                 group: until..group.end,
                 input,
+                notes: notes.collect(),
                 output: expected,
             }),
             output => {

@@ -55,7 +55,7 @@ fn order(problem: &StageProblem) -> Vec<usize> {
     let segments = &problem.segments;
     let saved = |segment: usize| {
         let cost = &segments[segment];
-        u128::from(cost.tape.0.saturating_sub(cost.kept_input.0))
+        u128::from(cost.remade().saturating_sub(cost.kept_input.0))
     };
     let time = |segment: usize| u128::from(segments[segment].recompute.0);
     let mut order: Vec<usize> = (0..segments.len()).filter(|&s| saved(s) > 0).collect();

@@ -18,6 +18,7 @@ fn example(budget: u64) -> StageProblem {
         recompute: Nanos(recompute),
         tape: Bytes(tape),
         kept_input: Bytes(kept),
+        notes: Bytes(0),
         workspace: Bytes(0),
         collective,
     };
@@ -116,6 +117,13 @@ fn full_without_collectives_keeps_what_comes_out_of_them() {
 #[test]
 fn chen_replays_lots_of_the_square_root() {
     assert_eq!(cost(&Chen, 1000), (220, 135));
+    // Notes of 4 a layer: they are in the tapes of two layers, and beside those of six.
+    let mut noting = example(1000);
+    for (segment, notes) in noting.segments.iter_mut().zip([1, 2, 1]) {
+        segment.notes = Bytes(notes);
+    }
+    let outcome = Chen.plan(&noting);
+    assert_eq!(outcome.feasible().unwrap().cost.peak, Bytes(135 + 6 * 4));
     let mut five = example(1000);
     five.layers = 5;
     let outcome = Chen.plan(&five);

@@ -13,6 +13,7 @@ use burn::backend::{Autodiff, Backend, TensorMetadata};
 use burn::tensor::{Shape, Slice, TensorData};
 
 use super::dropout_add::mask;
+use super::notes::noted;
 use super::shapes::{as_statistics, like};
 use super::{Drop, Kernels};
 
@@ -48,7 +49,12 @@ pub(super) fn tracked<B: Kernels, C: CheckpointStrategy>(
     heads: usize,
     drop: Option<Drop>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let (out, lse) = B::attention_forward(qkv.primitive().clone(), heads, drop);
+    let read = || qkv.primitive().clone();
+    let (found, [lse]) = noted(("attention", qkv.primitive()), || {
+        let (out, lse) = B::attention_forward(read(), heads, drop);
+        (out, [lse])
+    });
+    let out = found.unwrap_or_else(|| B::attention_recompute(read(), heads, drop, lse.clone()));
     match Attention
         .prepare::<C>([qkv.node()])
         .compute_bound()

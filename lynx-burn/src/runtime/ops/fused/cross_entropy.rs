@@ -10,6 +10,7 @@ use burn::backend::{Autodiff, Backend, TensorMetadata};
 use burn::tensor::{IndexingUpdateOp, Shape};
 
 use super::Kernels;
+use super::notes::noted;
 use super::shapes::{as_statistics, like};
 
 /// The gradient of the logits.
@@ -42,7 +43,11 @@ pub(super) fn tracked<B: Kernels, C: CheckpointStrategy>(
     logits: FloatTensor<Autodiff<B, C>>,
     targets: IntTensor<B>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let (loss, lse) = B::cross_entropy_forward(logits.primitive().clone(), targets.clone());
+    // The loss itself is one number: it is noted too, and nothing is left to compute.
+    let (_, [loss, lse]) = noted(("cross-entropy", logits.primitive()), || {
+        let (loss, lse) = B::cross_entropy_forward(logits.primitive().clone(), targets.clone());
+        ((), [loss, lse])
+    });
     match CrossEntropy
         .prepare::<C>([logits.node()])
         .compute_bound()

@@ -112,6 +112,19 @@ pub trait Kernels: Backend {
         attention::forward::<Self>(qkv, heads, drop)
     }
 
+    /// The first of what forward returned, from the other.
+    #[fusion(dtype = qkv, shape = lazy::mixed(qkv))]
+    fn attention_recompute(
+        qkv: FloatTensor<Self>,
+        heads: usize,
+        drop: Option<Drop>,
+        lse: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        // Forwards that find the log-sum-exps on the way have other roundings without them.
+        let _ = lse;
+        Self::attention_forward(qkv, heads, drop).0
+    }
+
     /// The gradient of `qkv`.
     #[fusion(dtype = qkv, shape = qkv)]
     fn attention_backward(

@@ -36,6 +36,7 @@ mod layer_norm;
 #[cfg(feature = "fusion")]
 mod lazy;
 mod linear;
+pub(crate) mod notes;
 #[cfg(feature = "remote")]
 mod remote;
 mod shapes;

@@ -16,6 +16,7 @@ fn long_stage(layers: usize) -> StageProblem {
         recompute: Nanos(time * 1_001),
         tape: Bytes(tape * MIB + time),
         kept_input: Bytes(17 * MIB),
+        notes: Bytes(0),
         workspace: Bytes(3 * MIB),
         collective: collective.then_some(Nanos(1_000_000)),
     };

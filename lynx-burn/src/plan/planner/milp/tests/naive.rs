@@ -86,7 +86,8 @@ impl Stage<'_> {
     /// What one segment holds at an instant; long before the backward, as other micro-batches do.
     fn holds(&self, layer: usize, segment: usize, now: i64) -> u64 {
         let cost = &self.problem.segments[segment];
-        let (tape, input) = (cost.tape.0, cost.kept_input.0);
+        let (tape, notes) = (cost.tape.0, cost.notes.0);
+        let input = cost.kept_input.0 + notes;
         if now > self.end(layer, segment) {
             return 0;
         }
@@ -100,11 +101,11 @@ impl Stage<'_> {
         };
         let there = from.is_some_and(|from| from <= now);
         if now < remade {
-            return if there { input } else { 0 };
+            return if there { input } else { notes };
         }
         // An input that came earlier is a part of the tape, or stays beside a smaller one.
         if from == Some(remade) {
-            tape
+            tape.max(notes)
         } else {
             tape.max(input)
         }

@@ -289,6 +289,30 @@ impl Kernels for Flex {
         )
     }
 
+    fn attention_recompute(
+        qkv: FloatTensor<Self>,
+        heads: usize,
+        drop: Option<Drop>,
+        lse: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        if !known(&qkv) {
+            return super::attention::forward::<Self>(qkv, heads, drop).0;
+        }
+        let sizes = attention_sizes(&qkv, heads);
+        let mut out = buffer(sizes.elements());
+        let (qkv, lse) = (Input::new(qkv), Input::new(lse));
+        let mask = drop.map(Drop::mask);
+        fitting(attention::recompute(
+            sizes,
+            qkv.read(),
+            mask,
+            lse.read(),
+            &mut out,
+        ));
+        let (batch, seq) = (sizes.batch(), sizes.seq());
+        tensor(out, Shape::from(vec![batch, seq, heads * sizes.d_head()]))
+    }
+
     fn attention_backward(
         qkv: FloatTensor<Self>,
         heads: usize,
