@@ -3,7 +3,7 @@
 
 A block of `sh` must succeed. In a block of `console`, lines that begin with `$ ` are commands, which must fail if
 the lines below them say so with `exit code N`; all other lines below are looked for in what the command prints, `...`
-standing for anything.
+standing for anything. A page without any command fails, but for those that are meant to have none.
 """
 import os
 import re
@@ -15,6 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```(sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXIT = re.compile(r"^exit code (\d+)$")
+# One lists the others, one is about code.
+WITHOUT_COMMANDS = {"README.md", "own-models.md"}
 
 
 def run(command, folder, environment):
@@ -40,22 +42,26 @@ def holds(line, said):
     return re.search(".*".join(parts), said) is not None
 
 
+def blocks(page):
+    """What is run of a page: a whole block of `sh`, or a command, the exit code it should have, and what it should say."""
+    for kind, text in BLOCK.findall(page.read_text()):
+        if kind == "sh":
+            yield text, 0, []
+            continue
+        for command, lines in dialogues(text):
+            wanted = next((int(m[1]) for m in map(EXIT.match, lines) if m), 0)
+            yield command, wanted, [line for line in lines if not EXIT.match(line)]
+
+
 def problems(page, environment):
     with tempfile.TemporaryDirectory() as folder:
-        for kind, text in BLOCK.findall(page.read_text()):
-            if kind == "sh":
-                code, said = run(text, folder, environment)
-                if code != 0:
-                    yield f"{text}\nended with exit code {code}:\n{said}"
-                continue
-            for command, lines in dialogues(text):
-                wanted = next((int(m[1]) for m in map(EXIT.match, lines) if m), 0)
-                code, said = run(command, folder, environment)
-                if code != wanted:
-                    yield f"{command}\nended with exit code {code}, not {wanted}:\n{said}"
-                for line in lines:
-                    if not EXIT.match(line) and not holds(line, said):
-                        yield f"{command}\ndid not print\n{line}\nbut\n{said}"
+        for command, wanted, lines in blocks(page):
+            code, said = run(command, folder, environment)
+            if code != wanted:
+                yield f"{command}\nended with exit code {code}, not {wanted}:\n{said}"
+            for line in lines:
+                if not holds(line, said):
+                    yield f"{command}\ndid not print\n{line}\nbut\n{said}"
 
 
 def main():
@@ -63,8 +69,11 @@ def main():
     environment = dict(os.environ, PATH=f"{programs}{os.pathsep}{os.environ['PATH']}", ROOT=str(ROOT))
     failed = False
     for page in sorted(ROOT.glob("docs/*.md")):
+        count = len(list(blocks(page)))
         found = list(problems(page, environment))
-        print(f"{page.relative_to(ROOT)}: {'ok' if not found else ''}", *found, sep="\n", flush=True)
+        if count == 0 and page.name not in WITHOUT_COMMANDS:
+            found.append("it has no command, or none in a block of sh or console")
+        print(f"{page.relative_to(ROOT)}: {count} run{'' if found else ', ok'}", *found, sep="\n", flush=True)
         failed |= bool(found)
     sys.exit(failed)
 

@@ -24,8 +24,8 @@ pub struct Corpus {
     pub name: String,
     /// The first nine tenths.
     pub train: Vec<u32>,
-    /// The rest.
-    pub validation: Vec<u32>,
+    /// The rest, as a text of its own.
+    pub validation: Text,
     /// How they were made.
     tokenizer: Tokenizer,
     mark: Mark,
@@ -114,7 +114,8 @@ impl Corpus {
     ///
     /// # Errors
     ///
-    /// If a part does not hold a window of `context` tokens and the one after it.
+    /// If a part does not hold a window of `context` tokens and the one after it, or the tokenizer
+    /// cannot write its tokens.
     pub fn split(
         name: String,
         text: &[u8],
@@ -136,6 +137,9 @@ impl Corpus {
             });
         }
         let validation = train.split_off(train.len() - validation);
+        let bytes = tokenizer.decode(&validation)?.len();
+        let held_out = format!("the last tenth of {name}");
+        let validation = Text::new(held_out, validation, bytes, tokenizer)?;
         let mark = Mark {
             name: name.clone(),
             bytes: text.len() as u64,
@@ -155,23 +159,6 @@ impl Corpus {
         self.tokenizer.unit()
     }
 
-    /// Bytes of the text a token, on average.
-    pub fn bytes_per_token(&self) -> f64 {
-        let tokens = self.train.len() + self.validation.len();
-        self.mark.bytes as f64 / tokens.max(1) as f64
-    }
-
-    /// The part that is not learnt, as a text of its own.
-    ///
-    /// # Errors
-    ///
-    /// If the tokenizer cannot write its tokens.
-    pub fn held_out(&self) -> Result<Text, DataError> {
-        let text = self.tokenizer.decode(&self.validation)?;
-        let name = format!("the last tenth of {}", self.name);
-        Text::new(name, self.validation.clone(), text.len(), &self.tokenizer)
-    }
-
     /// Nats a token of the validation text under the training text's counts: what a model reaches
     /// that knows how often each token occurs and nothing else.
     pub fn unigram_entropy(&self) -> f64 {
@@ -182,7 +169,8 @@ impl Corpus {
         }
         let total = counts.iter().sum::<u64>() as f64;
         let surprise = |token: &u32| -(counts[*token as usize] as f64 / total).ln();
-        self.validation.iter().map(surprise).sum::<f64>() / self.validation.len() as f64
+        let tokens = &self.validation.tokens;
+        tokens.iter().map(surprise).sum::<f64>() / tokens.len() as f64
     }
 
     /// Where the windows of a training step begin: at random, the same for every number of stages
@@ -196,7 +184,7 @@ impl Corpus {
 
     /// Where `count` windows begin that are spread evenly over the validation text.
     pub fn validation_windows(&self, context: usize, count: usize) -> Vec<usize> {
-        let last = self.validation.len() - context - 1;
+        let last = self.validation.tokens.len() - context - 1;
         (0..count)
             .map(|row| last * row / (count - 1).max(1))
             .collect()

@@ -57,7 +57,7 @@ pub(crate) fn about(
         "{}: {} {unit}s to learn, {} to validate, unigram entropy {:.4} nats a {unit}",
         corpus.name,
         corpus.train.len(),
-        corpus.validation.len(),
+        corpus.validation.tokens.len(),
         configuration.unigram_entropy
     );
     vec![("model", model), ("pipeline", pipeline), ("corpus", corpus)]

@@ -1,6 +1,6 @@
 //! Why a run ends early.
 
-use std::io;
+use std::{fmt, io};
 
 use lynx_burn::{BuildError, LoadError, ReplanError, SaveError, TrainError};
 
@@ -106,4 +106,10 @@ impl RunError {
             _ => 2,
         }
     }
+}
+
+/// A message without what follows its first line: hints, or where in a file a parser stood.
+pub(crate) fn first_line(text: &impl fmt::Display) -> String {
+    let text = text.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
 }

@@ -27,7 +27,7 @@ pub fn run(args: &EvalArgs) -> Result<(), RunError> {
         Some(path) => Text::read(path, &tokenizer)?,
         None => {
             let data = remembered.options.output.data.as_deref();
-            Corpus::load(data, context, &tokenizer)?.held_out()?
+            Corpus::load(data, context, &tokenizer)?.validation
         }
     };
     let loss = mean_loss(&mut trainer, &text.tokens, context, args.batch, &device)?;

@@ -33,9 +33,21 @@ enum Kind {
     #[cfg(feature = "tui")]
     Board {
         board: Box<Board>,
-        /// To be said when it is closed.
-        lines: Vec<String>,
+        /// Said behind it, however it ends: fields are dropped in order.
+        lines: Kept,
     },
+}
+
+/// Lines that are said when this is dropped.
+#[cfg(feature = "tui")]
+#[derive(Debug, Default)]
+struct Kept(Vec<String>);
+
+#[cfg(feature = "tui")]
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.iter().for_each(say);
+    }
 }
 
 impl Progress {
@@ -61,7 +73,7 @@ impl Progress {
     pub fn dashboard(course: Course) -> Result<Self, DashboardError> {
         Ok(Self(Kind::Board {
             board: Box::new(Board::open(course)?),
-            lines: Vec::new(),
+            lines: Kept::default(),
         }))
     }
 
@@ -96,7 +108,7 @@ impl Progress {
             Kind::Lines => say(line),
             Kind::Bar(bar) => bar.suspend(|| say(line)),
             #[cfg(feature = "tui")]
-            Kind::Board { lines, .. } => lines.push(line.to_string()),
+            Kind::Board { lines, .. } => lines.0.push(line.to_string()),
         }
     }
 
@@ -121,7 +133,7 @@ impl Progress {
             #[cfg(feature = "tui")]
             Kind::Board { board, lines } => {
                 let closed = board.close();
-                lines.iter().for_each(say);
+                drop(lines);
                 closed?;
             }
         }

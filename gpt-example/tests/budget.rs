@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{gpt, metrics, number, refused, said};
+use common::{gpt, losses, metrics, number, refused, said};
 use lynx_burn::plan::planner::Plan;
 use lynx_burn::units::{Bytes, Nanos};
 use serde_json::Value;
@@ -21,11 +21,6 @@ const CUTS: [&str; 3] = [
     "--stages 2 --link 100MB/s,2ms",
     "--stages 2 --tp 2 --link 100MB/s,1ms --collective-link 200MB/s,300us",
 ];
-
-fn losses(folder: &Path) -> Vec<f64> {
-    let records = metrics(folder);
-    records.iter().map(|r| number(r, "train_loss")).collect()
-}
 
 /// A budget that something must be recomputed for: what full recompute needs, and a twentieth.
 fn tight(folder: &Path, cut: &str) -> u64 {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use common::{gpt, metrics, number, refused};
+use common::{gpt, losses, metrics, number, refused, said};
 use serde_json::Value;
 
 /// A model that learns something within a second or two.
@@ -58,17 +58,13 @@ fn a_run_learns_writes_its_metrics_and_says_how_it_went() {
 #[test]
 fn losses_do_not_depend_on_stages_schedule_or_policy() {
     let folder = tempfile::tempdir().expect("a folder");
-    let losses = |cut: &str| {
+    let of = |cut: &str| {
         let arguments = format!("train {TINY} --steps 5 --log-every 1 --sample 0 --out run {cut}");
         let output = gpt(folder.path(), &arguments);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
-        let records = metrics(&folder.path().join("run"));
-        let losses: Vec<f64> = records
-            .iter()
-            .map(|record| number(record, "train_loss"))
-            .collect();
-        assert_eq!(losses.len(), 5);
-        losses
+        let found = losses(&folder.path().join("run"));
+        assert_eq!(found.len(), 5);
+        found
     };
     let two = [
         "--stages 2 --policy retain",
@@ -76,19 +72,19 @@ fn losses_do_not_depend_on_stages_schedule_or_policy() {
         "--layers-per-stage 1,1 --policy selective:attention,mlp-out",
     ];
     for cut in two {
-        assert_eq!(losses(cut), losses(two[0]), "{cut}");
+        assert_eq!(of(cut), of(two[0]), "{cut}");
     }
     assert_eq!(
-        losses("--stages 1 --policy recompute"),
-        losses("--stages 1 --policy retain")
+        of("--stages 1 --policy recompute"),
+        of("--stages 1 --policy retain")
     );
     // The embedding is the head's weight: between one stage and two, the order in which its two uses
     // and several micro-batches are summed differs. Of one micro-batch there are two terms.
     for cut in two {
-        let one = losses("--stages 1 --policy retain --micro-batches 1");
-        assert_eq!(losses(&format!("{cut} --micro-batches 1")), one, "{cut}");
+        let one = of("--stages 1 --policy retain --micro-batches 1");
+        assert_eq!(of(&format!("{cut} --micro-batches 1")), one, "{cut}");
     }
-    let pairs = losses(two[0]).into_iter().zip(losses("--stages 1"));
+    let pairs = of(two[0]).into_iter().zip(of("--stages 1"));
     for (found, expected) in pairs {
         assert!((found / expected - 1.0).abs() < 1e-6, "{found} {expected}");
     }
@@ -173,5 +169,15 @@ fn help_names_every_group_and_is_no_error() {
     assert_eq!(output.status.code(), Some(0));
     for group in ["Model:", "Pipeline:", "Training:", "Data and output:"] {
         assert!(said.contains(group), "{said}");
+    }
+}
+
+#[test]
+fn every_shell_gets_a_script_that_knows_the_subcommands() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = said(&gpt(Path::new("."), &format!("completions {shell}")));
+        for name in ["generate", "simulate", "top-k"] {
+            assert!(script.contains(name), "{shell}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -56,13 +57,18 @@ impl Screen {
         }
     }
 
-    /// Waits until one of the words that were not there yet is on the screen.
+    /// Waits until a word is on the screen, or was.
     fn wait_for(&mut self, word: &str) {
-        while !self.seen.contains(word) {
+        self.wait_until(word, |seen| seen.contains(word));
+    }
+
+    /// Waits until something is so, looking whenever the screen changes.
+    fn wait_until(&mut self, name: &str, so: impl Fn(&str) -> bool) {
+        while !so(&self.seen) {
             let left = LIMIT.saturating_sub(self.begin.elapsed());
             let Ok(bytes) = self.bytes.recv_timeout(left) else {
                 panic!(
-                    "no {word:?} after {:?}: {}",
+                    "no {name:?} after {:?}: {}",
                     self.begin.elapsed(),
                     self.seen
                 );
@@ -162,6 +168,10 @@ fn killing_in_the_dashboard_ends_at_once_and_leaves_a_usable_terminal() {
         &format!("train {TINY} --steps 1000000 --tui --out run"),
     );
     screen.wait_for("Status");
+    let metrics = folder.path().join("run/metrics.jsonl");
+    screen.wait_until("evaluation", |_| {
+        fs::read_to_string(&metrics).is_ok_and(|text| text.lines().count() > 1)
+    });
     screen.press('q');
     screen.wait_for("Cancel");
     screen.press('k');
@@ -169,6 +179,10 @@ fn killing_in_the_dashboard_ends_at_once_and_leaves_a_usable_terminal() {
     assert_eq!(code, Some(130), "{seen}");
     let last = after_the_dashboard(&seen);
     assert!(last.contains("ended from the dashboard"), "{last}");
+    assert!(
+        last.contains("step     5  loss"),
+        "what was said behind it: {last}"
+    );
     assert!(!last.contains("panicked"), "{last}");
     assert!(last.contains("\x1b[?25h"), "the cursor is back: {last:?}");
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{gpt, json, metrics, number, refused, said};
+use common::{gpt, json, losses, metrics, number, refused, said};
 use lynx_burn::plan::planner::Plan;
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ fn a_measured_plan_trains_and_recomputes_what_it_says() {
     let peaks = plain.stages.iter().map(|stage| stage.predicted.peak.0);
     let tight = format!("--budget {}", peaks.max().expect("a stage") / 100 * 97);
     let budgets = ["--strategy full", tight.as_str(), "--strategy selective"];
-    let mut losses = Vec::new();
+    let mut all = Vec::new();
     for budget in budgets {
         let text = said(&gpt(
             folder.path(),
@@ -50,22 +50,16 @@ fn a_measured_plan_trains_and_recomputes_what_it_says() {
                 "{budget}"
             );
         }
-        losses.push(
-            records
-                .iter()
-                .map(|r| number(r, "train_loss"))
-                .collect::<Vec<f64>>(),
-        );
+        all.push(losses(&folder.path().join("run")));
 
         // With more in flight than 1F1B asks for, the same is computed in another order.
         let mut deeper = json(&path);
         deeper["setup"]["extra_in_flight"] = serde_json::json!([1, 1]);
         fs::write(&path, deeper.to_string()).expect("written");
         said(&gpt(folder.path(), &train));
-        let records = metrics(&folder.path().join("run"));
-        losses.push(records.iter().map(|r| number(r, "train_loss")).collect());
+        all.push(losses(&folder.path().join("run")));
     }
-    assert!(losses.iter().all(|run| *run == losses[0]), "{losses:?}");
+    assert!(all.iter().all(|run| *run == all[0]), "{all:?}");
 }
 
 #[test]
@@ -89,11 +83,10 @@ fn a_plan_for_ranks_and_links_trains_with_both_and_hides_what_it_says() {
     let text = said(&gpt(folder, &format!("{planned} {links}")));
     assert!(!text.contains("note"), "{text}");
     let records = |name: &str| metrics(&folder.join(name));
-    let losses = |name: &str| -> Vec<f64> {
-        let records = records(name);
-        records.iter().map(|r| number(r, "train_loss")).collect()
-    };
-    assert_eq!(losses("planned"), losses("plain"));
+    assert_eq!(
+        losses(&folder.join("planned")),
+        losses(&folder.join("plain"))
+    );
     for record in records("planned") {
         assert!(number(&record, "hidden_s") > 0.0, "{record}");
         let segments = recomputed(&plan) as f64;
@@ -103,7 +96,10 @@ fn a_plan_for_ranks_and_links_trains_with_both_and_hides_what_it_says() {
     // Over faster links the same is computed, and the difference is told.
     let text = said(&gpt(folder, &planned));
     assert!(text.contains("see --collective-link"), "{text}");
-    assert_eq!(losses("planned"), losses("plain"));
+    assert_eq!(
+        losses(&folder.join("planned")),
+        losses(&folder.join("plain"))
+    );
 }
 
 /// Segments that a step recomputes.

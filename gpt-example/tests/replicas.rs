@@ -3,18 +3,12 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
 
-use common::{gpt, json, metrics, number, refused, said};
+use common::{gpt, json, losses, metrics, number, refused, said};
 use lynx_burn::plan::planner::Plan;
 
 const TINY: &str = "--layers 2 --width 32 --heads 2 --context 16 --batch 8 --micro-batches 4 \
                     --warmup 2 --log-every 1 --eval-batches 1 --sample 0 --dropout 0.1";
-
-fn losses(run: &Path) -> Vec<f64> {
-    let records = metrics(run);
-    records.iter().map(|r| number(r, "train_loss")).collect()
-}
 
 /// The first step has the same loss to the bit: it has learnt nothing yet.
 fn assert_alike(found: &[f64], expected: &[f64]) {

@@ -8,7 +8,8 @@
 //! - [`predicted`] is what a plan made from measured bytes promises;
 //! - [`saves`] is what saves are compared by;
 //! - [`shares`] is one that ranks can share, and that can go wrong on one of them;
-//! - [`watchdog`] ends a test that hangs, and keeps apart those that would see each other.
+//! - [`watchdog`] ends a test that hangs, keeps apart those that would see each other, and counts
+//!   threads.
 
 pub mod chains;
 pub mod gpts;

@@ -1,4 +1,5 @@
-//! Ends tests that hang, and keeps apart those that would see each other.
+//! Ends tests that hang, keeps apart those that would see each other, and counts threads that should
+//! have ended.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -35,4 +36,17 @@ pub fn within<R: Send + 'static>(limit: Duration, test: impl FnOnce() -> R + Sen
             Ok(()) => unreachable!("the thread ended without a result or a panic"),
         },
     }
+}
+
+/// Threads of this process's pipelines that still run.
+///
+/// # Panics
+///
+/// Where the system does not tell them.
+pub fn stage_threads() -> usize {
+    std::fs::read_dir("/proc/self/task")
+        .expect("the threads of this process")
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
+        .filter(|name| name.starts_with("lynx-stage"))
+        .count()
 }

@@ -13,7 +13,7 @@ use lynx_burn::{
 };
 use lynx_tests::chains::{Fault, Misbehaviour, Net, NetSpec, Step};
 use lynx_tests::oracle::assert_same_bytes;
-use lynx_tests::watchdog::alone;
+use lynx_tests::watchdog::{alone, stage_threads};
 
 fn device() -> Device {
     Device::flex().autodiff()
@@ -52,15 +52,6 @@ fn failure(result: Result<impl std::fmt::Debug, TrainError>) -> StageFailure {
         TrainError::Stage(failure) => *failure,
         other => panic!("not a stage's failure: {other}"),
     }
-}
-
-/// Threads of this test's pipelines that still run.
-fn stage_threads() -> usize {
-    std::fs::read_dir("/proc/self/task")
-        .expect("the threads of this process")
-        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
-        .filter(|name| name.starts_with("lynx-stage"))
-        .count()
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::values::vocabulary;
+
 /// What is done about tokenizers.
 #[derive(Clone, Debug, Args)]
 #[command(arg_required_else_help = false)]
@@ -28,7 +30,7 @@ pub struct TokenizerTrainArgs {
     #[arg(long, value_name = "PATH")]
     pub data: Option<PathBuf>,
     /// Tokens, the 256 bytes among them; a short text may give fewer
-    #[arg(long, value_name = "N", default_value_t = 1024)]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = vocabulary())]
     pub vocab: usize,
     /// File to write
     #[arg(long, value_name = "FILE", default_value = "tokenizer.json")]

@@ -14,7 +14,7 @@ use super::budget::BudgetArgs;
 use super::overlap::OverlapArgs;
 use super::saving::SavingArgs;
 use super::values::count;
-use crate::config::{Activation, Modules, epsilon};
+use crate::config::{Activation, GptConfig, Modules, epsilon};
 use crate::device::DeviceName;
 
 /// All options of a training run.
@@ -64,16 +64,16 @@ pub struct ModelArgs {
     #[serde(default)]
     pub preset: Option<String>,
     /// Transformer layers
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = GptConfig::NANO.layers)]
     pub layers: usize,
     /// Width of the residual stream
-    #[arg(long, value_name = "N", default_value_t = 128)]
+    #[arg(long, value_name = "N", default_value_t = GptConfig::NANO.d_model)]
     pub width: usize,
     /// Attention heads; must divide the width
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = GptConfig::NANO.heads)]
     pub heads: usize,
     /// The most tokens that a prediction looks at; without a tokenizer they are bytes
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = GptConfig::NANO.context)]
     pub context: usize,
     /// Different tokens [default: the tokenizer's, or 256 for bytes]
     #[arg(long, value_name = "N")]
@@ -85,14 +85,14 @@ pub struct ModelArgs {
     #[serde(default = "one")]
     pub pad_vocabulary: usize,
     /// Probability of dropping an activation in training
-    #[arg(long, value_name = "P", default_value_t = 0.05)]
+    #[arg(long, value_name = "P", default_value_t = GptConfig::NANO.dropout)]
     pub dropout: f64,
     /// Between the products of the MLP; GPT-2 was trained with gelu-tanh
-    #[arg(long, value_enum, value_name = "NAME", default_value_t = Activation::Gelu)]
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = GptConfig::NANO.activation)]
     #[serde(default)]
     pub activation: Activation,
     /// What norms add to the variance
-    #[arg(long, value_name = "E", default_value_t = epsilon())]
+    #[arg(long, value_name = "E", default_value_t = GptConfig::NANO.norm_epsilon)]
     #[serde(default = "epsilon")]
     pub norm_epsilon: f64,
     /// Whose modules compute what is not a matrix product

@@ -8,10 +8,16 @@ use lynx_burn::plan::planner::Strategy;
 use lynx_burn::units::Bytes;
 
 use crate::config::LARGEST;
+use crate::tokenizer::VOCABULARY;
 
 /// A number of things that there is at least one of.
 pub(super) fn count() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=LARGEST as u64)
+}
+
+/// A number of tokens with room for every byte.
+pub(super) fn vocabulary() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(VOCABULARY as u64..=LARGEST as u64)
 }
 
 /// The name of a strategy.

@@ -11,8 +11,8 @@ fn corpus() -> Corpus {
 fn the_last_tenth_is_kept_for_validation() {
     let corpus = corpus();
     assert_eq!(corpus.train.len(), 900);
-    assert_eq!(corpus.validation.len(), 100);
-    assert_eq!(corpus.validation[0], 900 % 251);
+    assert_eq!(corpus.validation.tokens.len(), 100);
+    assert_eq!(corpus.validation.tokens[0], 900 % 251);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_folder_is_read_in_the_order_of_its_names_and_other_files_are_left_out() {
     }
     let corpus = Corpus::load(Some(folder.path()), 4, &Tokenizer::bytes()).expect("readable");
     let mut text = corpus.train.clone();
-    text.extend(&corpus.validation);
+    text.extend(&corpus.validation.tokens);
     let expected = [[b'a'; 100], [b'b'; 100], [b'd'; 100]].concat();
     assert_eq!(
         text,
@@ -119,6 +119,22 @@ fn the_unigram_entropy_is_the_one_worked_out_by_hand() {
     let total: f64 = 18.0 + 256.0;
     let expected = -((13.0 / total).ln() + (1.0 / total).ln()) / 2.0;
     assert!((corpus.unigram_entropy() - expected).abs() < 1e-12);
+}
+
+#[test]
+fn bits_are_those_of_the_text_held_out_however_many_bytes_a_token_has_elsewhere() {
+    // 45 tokens of one byte, then 5 of `ab`: behind the first of these there are 4, of 8 bytes.
+    let json = crate::tokenizer::learn::learn(b"ab abab abab", "it", 257).expect("a text");
+    let tokenizer = Tokenizer::from_json(json, Path::new("it")).expect("just made");
+    let text = ["b".repeat(45), "ab".repeat(5)].concat();
+    let corpus = Corpus::split("it".to_owned(), text.as_bytes(), 4, &tokenizer).expect("enough");
+    assert_eq!(corpus.train.len(), 45);
+    assert_eq!(corpus.validation.tokens, [256; 5]);
+    assert_eq!(corpus.validation.name, "the last tenth of it");
+    let bits = corpus
+        .validation
+        .bits_per_byte(4.0 * std::f64::consts::LN_2);
+    assert!((bits - 2.0).abs() < 1e-12, "{bits}");
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Text {
         }
     }
 
-    /// What a mean loss in nats a token is in bits a byte.
+    /// What a mean loss in nats a token is in bits a byte; in proportion to the loss.
     pub fn bits_per_byte(&self, loss: f64) -> f64 {
         let tokens = (self.tokens.len() - 1) as f64;
         loss * tokens / self.predicted as f64 / std::f64::consts::LN_2

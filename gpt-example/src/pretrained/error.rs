@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::error::first_line;
+
 /// Weights that cannot be begun with.
 #[derive(Debug, thiserror::Error)]
 pub enum PretrainedError {
@@ -147,12 +149,4 @@ impl PretrainedError {
             reason: first_line(&reason),
         }
     }
-}
-
-fn first_line(text: &impl Display) -> String {
-    text.to_string()
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .to_owned()
 }

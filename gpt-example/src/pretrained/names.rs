@@ -9,6 +9,15 @@ pub(super) const POSITIONS: &str = "wpe.weight";
 /// Before all names but the head's, where the file is of a model with a head.
 pub(crate) const PREFIX: &str = "transformer.";
 
+/// Tensors before all layers: our path, and theirs.
+const FIRST: [(&str, &str); 2] = [
+    ("token_embedding.weight", EMBEDDING),
+    ("position_embedding.weight", POSITIONS),
+];
+
+/// The norm behind all layers: ours, and theirs.
+const LAST: (&str, &str) = ("final_norm", "ln_f");
+
 /// Modules of a layer: ours, and theirs.
 const MODULES: [(&str, &str); 6] = [
     ("attention_norm", "ln_1"),
@@ -38,15 +47,12 @@ pub(crate) fn all(
     (layers, width): (usize, usize),
     (vocabulary, context): (usize, usize),
 ) -> impl Iterator<Item = Named> {
-    let whole = |path: &str, name: &str, dims: [usize; 2]| Named {
+    let rows = FIRST.into_iter().zip([vocabulary, context]);
+    let first = rows.map(move |((path, name), rows)| Named {
         path: path.to_owned(),
         name: name.to_owned(),
-        dims: dims.to_vec(),
-    };
-    let ends = [
-        whole("token_embedding.weight", EMBEDDING, [vocabulary, width]),
-        whole("position_embedding.weight", POSITIONS, [context, width]),
-    ];
+        dims: vec![rows, width],
+    });
     let inner = (0..layers).flat_map(move |layer| {
         MODULES.into_iter().flat_map(move |(ours, theirs)| {
             let (ours, theirs) = (
@@ -56,8 +62,8 @@ pub(crate) fn all(
             pair(&ours, &theirs, width)
         })
     });
-    let last = pair("final_norm", "ln_f", width);
-    ends.into_iter().chain(inner).chain(last)
+    let last = pair(LAST.0, LAST.1, width);
+    first.chain(inner).chain(last)
 }
 
 /// Weight and bias of a module. What is wider than theirs cannot be held by any machine.
@@ -109,14 +115,12 @@ pub(super) fn is_buffer(name: &str) -> bool {
 
 /// Theirs for a path of ours.
 pub(crate) fn of(path: &str) -> Option<String> {
-    match path {
-        "token_embedding.weight" => return Some(EMBEDDING.to_owned()),
-        "position_embedding.weight" => return Some(POSITIONS.to_owned()),
-        _ => {}
+    if let Some((_, name)) = FIRST.into_iter().find(|(ours, _)| *ours == path) {
+        return Some(name.to_owned());
     }
     let (module, parameter) = path.rsplit_once('.')?;
     let module = match module.strip_prefix("layers.") {
-        None if module == "final_norm" => "ln_f".to_owned(),
+        None if module == LAST.0 => LAST.1.to_owned(),
         None => return None,
         Some(inner) => {
             let (layer, ours) = inner.split_once('.')?;

@@ -4,6 +4,7 @@
 //! from the run's own records, and reads itself again in the browser while the run goes on.
 
 mod chart;
+mod curves;
 mod one_step;
 mod page;
 mod scale;
@@ -14,11 +15,11 @@ use std::path::Path;
 use lynx_burn::plan::sim::svg;
 use lynx_burn::plan::sim::timeline::Timeline;
 
-use self::chart::{Chart, Series};
+use self::curves::{losses, mebibytes, memory, speed};
 use self::page::Page;
 use self::scale::number;
 use crate::files::{self, WriteError};
-use crate::metrics::{Record, worker_name};
+use crate::metrics::Record;
 
 pub use one_step::OneStep;
 
@@ -31,8 +32,8 @@ pub struct Subject {
     pub unigram_entropy: f64,
     /// What a token is.
     pub unit: &'static str,
-    /// Bytes a token, on average.
-    pub bytes_per_token: f64,
+    /// What a nat a token is in bits a byte, in the text held out.
+    pub bits_per_nat: f64,
     /// Steps of the whole run.
     pub steps: u64,
     /// Ranks that share each stage.
@@ -96,7 +97,7 @@ impl Report {
             files::write(path, |out: &mut dyn Write| out.write_all(text.as_bytes()))
         };
         let charts = [
-            ("loss.svg", self.losses(records).draw()),
+            ("loss.svg", losses(records, &self.subject).draw()),
             ("speed.svg", speed(records).draw()),
             ("memory.svg", memory(records, &self.subject).draw()),
         ];
@@ -110,37 +111,6 @@ impl Report {
         let pictures = charts.map(|(_, picture)| picture);
         let page = self.page(state, records, &pictures, schedule.as_deref());
         put(&folder.join("report.html"), &page)
-    }
-
-    fn losses(&self, records: &[Record]) -> Chart {
-        let of = |value: fn(&Record) -> Option<f64>| {
-            let points = records.iter();
-            points
-                .filter_map(|record| Some((record.step as f64, value(record)?)))
-                .collect()
-        };
-        let meaning = format!(
-            "{} frequencies alone: {:.3}",
-            self.subject.unit, self.subject.unigram_entropy
-        );
-        Chart {
-            title: "Loss".to_owned(),
-            unit: format!("nats a {}, less is better", self.subject.unit),
-            from_zero: false,
-            series: vec![
-                Series {
-                    name: "training".to_owned(),
-                    points: of(|record| Some(record.train_loss)),
-                    dots: false,
-                },
-                Series {
-                    name: "validation".to_owned(),
-                    points: of(|record| record.val_loss),
-                    dots: true,
-                },
-            ],
-            mark: Some((self.subject.unigram_entropy, meaning)),
-        }
     }
 
     fn schedule(&self) -> Option<String> {
@@ -210,7 +180,7 @@ impl Report {
         let best = best.min_by(f64::total_cmp);
         let mut facts = Vec::new();
         if let Some(loss) = losses().next_back() {
-            let bits = loss / std::f64::consts::LN_2 / subject.bytes_per_token;
+            let bits = loss * subject.bits_per_nat;
             facts.push((
                 number(loss, 4),
                 format!("validation loss, nats a {}", subject.unit),
@@ -233,55 +203,6 @@ impl Report {
     }
 }
 
-fn speed(records: &[Record]) -> Chart {
-    let points = records.iter();
-    Chart {
-        title: "Speed".to_owned(),
-        unit: "tokens a second".to_owned(),
-        from_zero: true,
-        series: vec![Series {
-            name: "training".to_owned(),
-            points: points
-                .map(|record| (record.step as f64, record.tokens_per_s))
-                .collect(),
-            dots: false,
-        }],
-        mark: None,
-    }
-}
-
-/// A curve for each stage, and for each of its ranks and in each replica if there are several.
-fn memory(records: &[Record], subject: &Subject) -> Chart {
-    let workers = records
-        .iter()
-        .map(|record| record.retained_peak_bytes.len());
-    let workers = workers.max().unwrap_or(0);
-    let (ranks, replicas) = (subject.ranks.max(1), subject.replicas.max(1));
-    let stages = (workers / ranks / replicas).max(1);
-    let series = (0..workers).map(|worker| Series {
-        name: worker_name(worker, (ranks, stages, replicas)),
-        points: records
-            .iter()
-            .filter_map(|record| {
-                let bytes = *record.retained_peak_bytes.get(worker)?;
-                Some((record.step as f64, mebibytes(bytes)))
-            })
-            .collect(),
-        dots: false,
-    });
-    Chart {
-        title: "Activations kept".to_owned(),
-        unit: "MiB at the peak of a step".to_owned(),
-        from_zero: true,
-        series: series.collect(),
-        mark: None,
-    }
-}
-
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
-}
-
 /// Seconds as a person says them.
 fn time(seconds: f64) -> String {
     let whole = seconds.max(0.0) as u64;
@@ -296,7 +217,7 @@ fn time(seconds: f64) -> String {
 mod tests {
     use super::*;
 
-    fn record(step: u64, val_loss: Option<f64>) -> Record {
+    pub(super) fn record(step: u64, val_loss: Option<f64>) -> Record {
         Record {
             step,
             train_loss: 3.0,
@@ -314,12 +235,12 @@ mod tests {
         }
     }
 
-    fn report() -> Report {
+    pub(super) fn report() -> Report {
         Report::new(Subject {
             about: vec![("model", "<small> & light".to_owned())],
             unigram_entropy: 2.9,
             unit: "byte",
-            bytes_per_token: 1.0,
+            bits_per_nat: 1.0 / std::f64::consts::LN_2,
             steps: 20,
             ranks: 1,
             replicas: 1,
@@ -358,27 +279,6 @@ mod tests {
         let named = page.matches("http").count();
         let spaces = page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
         assert_eq!(named, spaces + 1, "and http-equiv");
-    }
-
-    #[test]
-    fn curves_of_memory_are_named_after_replicas_stages_and_ranks() {
-        let names = |workers, ranks, replicas| -> Vec<String> {
-            let subject = Subject {
-                ranks,
-                replicas,
-                ..report().subject
-            };
-            let mut record = record(1, None);
-            record.retained_peak_bytes = vec![1; workers];
-            let series = memory(&[record], &subject).series.into_iter();
-            series.map(|one| one.name).collect()
-        };
-        assert_eq!(names(2, 1, 1), ["stage 0", "stage 1"]);
-        assert_eq!(names(2, 2, 1), ["stage 0, rank 0", "stage 0, rank 1"]);
-        assert_eq!(names(2, 1, 2), ["replica 0, stage 0", "replica 1, stage 0"]);
-        let all = names(8, 2, 2);
-        assert_eq!(all[3], "replica 0, stage 1, rank 1");
-        assert_eq!(all[4], "replica 1, stage 0, rank 0");
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::error::first_line;
+
 /// A tokenizer that cannot be read, made or used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenizerError {
@@ -78,13 +80,7 @@ impl TokenizerError {
         let path = path.to_owned();
         move |reason| Self::Foreign {
             path,
-            // One line, whatever the parser says.
-            reason: reason
-                .to_string()
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
+            reason: first_line(&reason),
         }
     }
 }

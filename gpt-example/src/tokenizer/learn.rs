@@ -13,7 +13,6 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
 use super::{TokenizerError, VOCABULARY, pieces, utf8};
 use crate::cli::TokenizerTrainArgs;
-use crate::config::{ConfigError, LARGEST};
 use crate::data::{self, DataError};
 use crate::error::RunError;
 use crate::files;
@@ -25,7 +24,6 @@ use crate::progress::say;
 ///
 /// If there is no text, or the file cannot be written.
 pub fn run(args: &TokenizerTrainArgs) -> Result<(), RunError> {
-    check(args.vocab)?;
     let (name, text) = data::text(args.data.as_deref())?;
     if text.is_empty() {
         return Err(DataError::Empty(name).into());
@@ -83,18 +81,4 @@ pub fn learn(text: &[u8], name: &str, vocabulary: usize) -> Result<String, Token
     let mut json = tokenizer.to_string(true).map_err(failed)?;
     json.push('\n');
     Ok(json)
-}
-
-fn check(vocabulary: usize) -> Result<(), RunError> {
-    if vocabulary > LARGEST {
-        return Err(ConfigError::Size {
-            name: "the vocabulary",
-            value: vocabulary,
-        }
-        .into());
-    }
-    if vocabulary < VOCABULARY {
-        return Err(TokenizerError::TooFew(vocabulary).into());
-    }
-    Ok(())
 }

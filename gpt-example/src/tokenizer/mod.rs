@@ -34,6 +34,8 @@ struct FromFile {
     /// One more than the highest number of a token: where numbers are left out, more than there are
     /// tokens.
     vocabulary: usize,
+    /// Whether a long text may be read in pieces.
+    in_pieces: bool,
 }
 
 impl Tokenizer {
@@ -76,6 +78,7 @@ impl Tokenizer {
         let vocabulary = (highest as usize).saturating_add(1);
         Ok(Self(Some(Arc::new(FromFile {
             json,
+            in_pieces: pieces::exact(&tokenizer),
             tokenizer,
             vocabulary,
         }))))
@@ -121,6 +124,9 @@ impl Tokenizer {
 
     /// The tokens of a text; `name` is the text's, for errors.
     ///
+    /// A long text is read on all cores where the tokenizer is of GPT-2's kind: byte level, with no
+    /// space put first and no normalizer. Under any other it is read as one, in more time and memory.
+    ///
     /// # Errors
     ///
     /// If the text is not UTF-8, which only bytes need not be, or the tokenizer knows no way.
@@ -133,7 +139,10 @@ impl Tokenizer {
             let tokens = file.tokenizer.encode_fast(piece, false);
             tokens.map(|tokens| tokens.get_ids().to_vec())
         };
-        let pieces: Vec<&str> = pieces::cut(text).collect();
+        let pieces = match file.in_pieces {
+            true => pieces::cut(text).collect(),
+            false => vec![text],
+        };
         let tokens: Result<Vec<Vec<u32>>, _> = pieces.into_par_iter().map(encode).collect();
         let tokens = tokens.map_err(|error| TokenizerError::Encode {
             text: name.to_owned(),

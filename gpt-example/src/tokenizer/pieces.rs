@@ -2,10 +2,30 @@
 //!
 //! A piece ends behind what is no space and before the end of a line. GPT-2's way of finding words
 //! never joins those two, and looks ahead from spaces only: the pieces' tokens are the whole
-//! text's.
+//! text's. Other ways may see the beginning of a text where a piece begins (a space put before it,
+//! spaces taken away), or join what was cut: a text is then one piece.
+
+use tokenizers::{PreTokenizerWrapper, Tokenizer};
 
 /// A piece has at least so many bytes, if the text has.
 const LEAST: usize = 1 << 20;
+
+/// Whether the pieces of any text have, under this tokenizer, the tokens of the whole.
+///
+/// `false` where that is merely not known.
+pub(super) fn exact(tokenizer: &Tokenizer) -> bool {
+    let words = match tokenizer.get_pre_tokenizer() {
+        Some(PreTokenizerWrapper::ByteLevel(words)) => words.use_regex && !words.add_prefix_space,
+        _ => false,
+    };
+    // A token found before there are words may span a cut, or take the spaces behind it along.
+    let mut added = tokenizer
+        .get_added_vocabulary()
+        .get_added_tokens_decoder()
+        .values();
+    let spans = added.any(|token| token.rstrip || token.content.contains('\n'));
+    words && tokenizer.get_normalizer().is_none() && !spans
+}
 
 /// The text's pieces, in order.
 pub(super) fn cut(text: &str) -> impl Iterator<Item = &str> {

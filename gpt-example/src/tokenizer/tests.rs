@@ -39,18 +39,111 @@ fn the_first_pair_that_is_joined_is_the_most_frequent_one() {
     assert_eq!(tokenizer.encode(b"ab", "it").expect("text"), [256]);
 }
 
-#[test]
-fn pieces_have_the_tokens_of_the_whole_text() {
-    let tokenizer = learnt(400);
+/// The learnt tokenizer with parts of its file replaced.
+fn changed(parts: serde_json::Value) -> Tokenizer {
+    let plain = learnt(400);
+    let json = plain.json().expect("a file");
+    let mut json: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    for (name, part) in parts.as_object().expect("parts") {
+        json[name] = part.clone();
+    }
+    Tokenizer::from_json(json.to_string(), Path::new("changed")).expect("valid")
+}
+
+/// The tokens that the crate gives a text, all at once or piece by piece.
+fn tokens_of<'a>(tokenizer: &Tokenizer, pieces: impl IntoIterator<Item = &'a str>) -> Vec<u32> {
+    let file = tokenizer.0.as_ref().expect("from a file");
+    let encode = |text| file.tokenizer.encode_fast(text, false).expect("text");
+    let pieces = pieces.into_iter().map(encode);
+    pieces
+        .flat_map(|tokens| tokens.get_ids().to_vec())
+        .collect()
+}
+
+/// More than one piece.
+fn long_text() -> String {
     let text = TEXT.repeat(40).replace(". ", ".\n\n");
     assert!(pieces::cut(&text).count() > 1);
-    let file = tokenizer.0.as_ref().expect("from a file");
-    let whole = file
-        .tokenizer
-        .encode_fast(text.as_str(), false)
-        .expect("text");
-    let pieces = tokenizer.encode(text.as_bytes(), "it").expect("text");
-    assert!(whole.get_ids() == pieces, "other tokens");
+    text
+}
+
+#[test]
+fn long_texts_are_read_in_pieces_under_gpt_2s_kind_and_have_the_tokens_of_the_whole() {
+    let text = long_text();
+    let added = serde_json::json!([{
+        "id": 400, "content": "quod", "single_word": true, "lstrip": true, "rstrip": false,
+        "normalized": false, "special": true
+    }]);
+    for tokenizer in [
+        learnt(400),
+        changed(serde_json::json!({ "added_tokens": added })),
+    ] {
+        assert!(tokenizer.0.as_ref().expect("from a file").in_pieces);
+        let whole = tokens_of(&tokenizer, [text.as_str()]);
+        let told = tokenizer.encode(text.as_bytes(), "it").expect("text");
+        assert!(whole == told, "other tokens");
+    }
+}
+
+#[test]
+fn long_texts_whose_pieces_would_have_other_tokens_are_read_as_one() {
+    let text = long_text();
+    let first = pieces::cut(&text).next().expect("a piece");
+    let last = first.rsplit(' ').next().expect("a word");
+    let added = |content: &str, rstrip: bool| {
+        serde_json::json!({"added_tokens": [{
+            "id": 400, "content": content, "single_word": false, "lstrip": false,
+            "rstrip": rstrip, "normalized": false, "special": true
+        }]})
+    };
+    let byte_level = |prefix: bool, words: bool| {
+        serde_json::json!({
+            "type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": true, "use_regex": words
+        })
+    };
+    let metaspace = serde_json::json!({
+        "type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": "first", "split": true
+    });
+    // Joins the end of a line to what stands before it, as newer byte-level tokenizers do.
+    let joining = serde_json::json!({"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s+| ?\p{L}+"},
+         "behavior": "Isolated", "invert": false},
+        byte_level(false, false),
+    ]});
+    let joins = serde_json::json!({
+        "type": "BPE", "vocab": {".": 0, "\u{10a}": 1, ".\u{10a}": 2, "a": 3},
+        "merges": [[".", "\u{10a}"]]
+    });
+    let letters = serde_json::json!({
+        "type": "BPE", "vocab": {"\u{2581}": 0, "\n": 1, "a": 2, "\u{120}": 3}, "merges": []
+    });
+    let strip = serde_json::json!({"type": "Strip", "strip_left": true, "strip_right": true});
+    let prepend = serde_json::json!({"type": "Prepend", "prepend": "a"});
+    let cases = [
+        (
+            "prefix",
+            serde_json::json!({"pre_tokenizer": byte_level(true, true)}),
+        ),
+        (
+            "metaspace",
+            serde_json::json!({"pre_tokenizer": metaspace, "model": letters}),
+        ),
+        (
+            "joined",
+            serde_json::json!({"pre_tokenizer": joining, "model": joins}),
+        ),
+        ("strip", serde_json::json!({"normalizer": strip})),
+        ("prepend", serde_json::json!({"normalizer": prepend})),
+        ("a token that strips", added(last, true)),
+        ("a token of two lines", added(&format!("{last}\n\n"), false)),
+    ];
+    for (name, parts) in cases {
+        let tokenizer = changed(parts);
+        let whole = tokens_of(&tokenizer, [text.as_str()]);
+        let told = tokenizer.encode(text.as_bytes(), "it").expect("text");
+        assert!(whole == told, "{name}: other tokens");
+        assert!(whole != tokens_of(&tokenizer, pieces::cut(&text)), "{name}");
+    }
 }
 
 #[test]

@@ -31,6 +31,13 @@ pub(crate) fn number(record: &Value, name: &str) -> f64 {
         .unwrap_or_else(|| panic!("{name} is a number in {record}"))
 }
 
+/// Training losses of a run, of the steps that were recorded.
+pub(crate) fn losses(folder: &Path) -> Vec<f64> {
+    let records = metrics(folder);
+    let losses = records.iter().map(|record| number(record, "train_loss"));
+    losses.collect()
+}
+
 /// What a run says that ends well.
 pub(crate) fn said(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{output:?}");

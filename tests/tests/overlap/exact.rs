@@ -1,6 +1,7 @@
 //! Losses, gradients and parameters are plain Burn's.
 
 use burn::optim::AdamWConfig;
+use lynx_burn::ids::SegmentId;
 use lynx_burn::plan::advance::Advance;
 use lynx_burn::plan::layout::ChainLayout;
 use lynx_burn::plan::policy::{Choice, Policy};
@@ -19,6 +20,7 @@ fn losses_and_gradients_are_plain_burns_whatever_is_recomputed_in_whichever_wait
         let spec = mixed();
         let model = spec.init(&device());
         let mut dice = Dice(5);
+        let mut hidden = Nanos(0);
         for m in 1..=8 {
             // The last micro-batch is smaller: what is known of the others' sizes is wrong for it.
             let mut sizes = vec![3; m];
@@ -69,25 +71,35 @@ fn losses_and_gradients_are_plain_burns_whatever_is_recomputed_in_whichever_wait
                                 &partition,
                             )
                             .expect("it fits");
+                        // Of every segment, how often it is recomputed, and how often computed.
+                        let again: Vec<(SegmentId, u64)> = partition
+                            .ranges()
+                            .zip(&stages)
+                            .flat_map(|(range, policy)| range.map(|s| (s, policy.choice(s))))
+                            .map(|(segment, choice)| match choice {
+                                Some(Choice::Recompute) => (SegmentId(segment), m as u64),
+                                _ => (SegmentId(segment), 0),
+                            })
+                            .collect();
+                        assert_eq!(again.len(), spec.steps.len(), "{what}");
+                        let calls: Vec<u64> = again.iter().map(|(_, n)| m as u64 + n).collect();
                         let mut trainer = builder
                             .train(model.clone(), AdamWConfig::new().init())
                             .expect("it fits");
                         for (step, (losses, gradients)) in steps.iter().zip(&expected) {
+                            model.calls.take();
                             let report = trainer.backward(step.clone()).expect("a backward");
                             assert_eq!(&report.losses, losses, "{what}");
                             let found = trainer.gradients().expect("gradients");
                             assert_same_bytes(&what, &found, gradients);
-                            for (stage, policy) in report.stages.iter().zip(&stages) {
-                                assert_eq!(stage.retained, Bytes(0), "{what}");
-                                for &(segment, count) in &stage.recomputed {
-                                    let recomputed =
-                                        policy.choice(segment.0) == Some(Choice::Recompute);
-                                    let once = if recomputed { m as u64 } else { 0 };
-                                    assert_eq!(count, once, "{what} {segment}");
-                                }
-                                let never = overlap == Overlap::Never || p == 1;
-                                assert!(!never || stage.times.hidden() == Nanos(0), "{what}");
+                            let told = report.stages.iter().flat_map(|stage| &stage.recomputed);
+                            assert!(told.eq(&again), "{what}");
+                            assert_eq!(model.calls.take(), calls, "{what}");
+                            let time = report.hidden();
+                            if overlap == Overlap::Never || p == 1 {
+                                assert_eq!(time, Nanos(0), "{what}");
                             }
+                            hidden = hidden.saturating_add(time);
                             trainer.update(0.01).expect("an update");
                         }
                         let found = trainer.parameters().expect("parameters");
@@ -96,6 +108,7 @@ fn losses_and_gradients_are_plain_burns_whatever_is_recomputed_in_whichever_wait
                 }
             }
         }
+        assert!(hidden > Nanos(0), "no wait was used");
     });
 }
 

@@ -8,7 +8,7 @@ use lynx_burn::{BuildError, ShardingError, TrainerBuilder};
 use lynx_tests::chains::{NetSpec, Step};
 use lynx_tests::shares::SharesSpec;
 
-use super::{device, rank_threads};
+use super::{device, stage_threads};
 
 fn refused(builder: TrainerBuilder) -> BuildError {
     let model = SharesSpec::new(2).init(&device());
@@ -52,7 +52,7 @@ fn heads_that_the_ranks_do_not_divide_are_named_by_their_parameter() {
             text.contains(path.as_str()) && text.contains("3 ranks"),
             "{text}"
         );
-        assert_eq!(rank_threads(), 0);
+        assert_eq!(stage_threads(), 0);
     });
 }
 
@@ -88,7 +88,7 @@ fn ranks_cannot_share_a_chain_that_slices_nothing() {
             matches!(&error, BuildError::Sharding(found) if *found == nothing),
             "{error}"
         );
-        assert_eq!(rank_threads(), 0);
+        assert_eq!(stage_threads(), 0);
     });
 }
 
@@ -128,6 +128,6 @@ fn devices_are_one_or_one_for_each_stage_or_one_for_each_rank() {
             };
             assert_eq!((devices, stages, ranks), (count, 2, 2));
         }
-        assert_eq!(rank_threads(), 0);
+        assert_eq!(stage_threads(), 0);
     });
 }

@@ -11,7 +11,7 @@ use burn::prelude::*;
 use lynx_burn::ids::{RankId, StageId};
 use lynx_burn::{MicroBatch, StageFailure, TrainError, Trainer, TrainerBuilder};
 use lynx_tests::shares::{Shares, SharesSpec, Trouble, Troubled};
-use lynx_tests::watchdog::alone;
+use lynx_tests::watchdog::{alone, stage_threads};
 
 /// How long a rank may stand still, where none should: who waits for one that failed must not come
 /// to that.
@@ -69,13 +69,4 @@ fn assert_named(found: &StageFailure, stage: usize, rank: Option<usize>) {
     assert_eq!(found.stage, StageId(stage), "{found}");
     let named = found.rank.expect("one of two ranks");
     assert!(rank.is_none_or(|rank| named == RankId(rank)), "{found}");
-}
-
-/// Threads of this process's pipelines that still run.
-fn rank_threads() -> usize {
-    std::fs::read_dir("/proc/self/task")
-        .expect("the threads of this process")
-        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
-        .filter(|name| name.starts_with("lynx-stage"))
-        .count()
 }

@@ -7,7 +7,7 @@ use lynx_burn::ids::{MicroBatchId, SegmentId};
 use lynx_burn::{Cause, Pass};
 use lynx_tests::shares::Trouble;
 
-use super::{BOUND, alone, assert_named, batches, failure, rank_threads, trainer, troubled};
+use super::{BOUND, alone, assert_named, batches, failure, stage_threads, trainer, troubled};
 
 /// How long a rank may stand still where one does.
 const STALL: Duration = Duration::from_millis(500);
@@ -39,7 +39,7 @@ fn panics(trouble: &Trouble, policies: &[&str], pass: Pass, says: &str) {
                     segment
                 };
                 assert!((segment..=last).contains(&named), "{policy}: {found}");
-                assert_eq!(rank_threads(), 0, "every thread has ended");
+                assert_eq!(stage_threads(), 0, "every thread has ended");
             }
         }
     }
@@ -93,10 +93,10 @@ fn the_rank_that_stalls_is_named_and_not_the_one_that_waits_for_it() {
                 assert!(matches!(found.cause, Cause::Stalled(_)), "{found}");
                 assert_eq!(found.place.segment, Some(SegmentId(segment)), "{found}");
                 assert_eq!(found.place.micro_batch, Some(MicroBatchId(1)), "{found}");
-                assert_eq!(rank_threads(), 1, "only the stuck thread is left");
+                assert_eq!(stage_threads(), 1, "only the stuck thread is left");
                 // It ends by itself as soon as the model lets go.
                 drop(gate);
-                while rank_threads() > 0 {
+                while stage_threads() > 0 {
                     std::thread::yield_now();
                 }
             }

@@ -4,7 +4,7 @@ use lynx_burn::ids::SegmentId;
 use lynx_burn::{Cause, StageError};
 use lynx_tests::shares::Trouble;
 
-use super::{alone, assert_named, failure, rank_threads, troubled};
+use super::{alone, assert_named, failure, stage_threads, troubled};
 
 /// Retained, recomputed in groups that sums cut, and recomputed together with sums.
 const POLICIES: [&str; 3] = ["retain", "recompute", "uniform:1"];
@@ -25,7 +25,7 @@ fn a_segment_that_announces_a_sum_and_hands_on_no_part_is_named() {
                         "{policy}: {found}"
                     );
                     assert_eq!(found.place.segment, Some(segment), "{found}");
-                    assert_eq!(rank_threads(), 0, "every thread has ended");
+                    assert_eq!(stage_threads(), 0, "every thread has ended");
                 }
             }
         }
@@ -47,7 +47,7 @@ fn a_segment_that_hands_on_a_part_unannounced_is_named() {
                         matches!(&found.cause, Cause::Stage(StageError::UnannouncedSum { segment: s }) if *s == segment),
                         "{policy}: {found}"
                     );
-                    assert_eq!(rank_threads(), 0, "every thread has ended");
+                    assert_eq!(stage_threads(), 0, "every thread has ended");
                 }
             }
         }
@@ -76,7 +76,7 @@ fn ranks_that_hand_over_different_shapes_are_told_both() {
                         shapes.reverse();
                     }
                     assert_eq!([expected.clone(), other.clone()], shapes);
-                    assert_eq!(rank_threads(), 0, "every thread has ended");
+                    assert_eq!(stage_threads(), 0, "every thread has ended");
                 }
             }
         }

@@ -8,7 +8,7 @@ use burn::prelude::*;
 use lynx_burn::ids::{MicroBatchId, RankId, ReplicaId, StageId};
 use lynx_burn::{Cause, MicroBatch, Pass, StageFailure, TrainError, Trainer, TrainerBuilder};
 use lynx_tests::shares::{Shares, SharesSpec, Trouble, Troubled};
-use lynx_tests::watchdog::alone;
+use lynx_tests::watchdog::{alone, stage_threads};
 
 /// How long a worker may stand still where none should.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -75,15 +75,6 @@ fn assert_named(found: &StageFailure, replica: usize, (stages, ranks): (usize, u
     assert!(found.to_string().starts_with(&begin), "{found}");
 }
 
-/// Threads of this process's pipelines that still run.
-fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task")
-        .expect("the threads of this process")
-        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
-        .filter(|name| name.starts_with("lynx-stage"))
-        .count()
-}
-
 #[test]
 fn a_panic_of_one_replica_ends_all_and_says_whose_it_was() {
     alone(|| {
@@ -100,7 +91,7 @@ fn a_panic_of_one_replica_ends_all_and_says_whose_it_was() {
                     assert_named(&found, replica, cut);
                     assert_eq!(found.place.pass, Some(pass), "{found}");
                     assert!(matches!(found.cause, Cause::Panic(_)), "{found}");
-                    assert_eq!(threads(), 0, "every thread has ended");
+                    assert_eq!(stage_threads(), 0, "every thread has ended");
                     let again = trainer.step(0.1, batches(&spec)).expect_err("over");
                     assert!(matches!(again, TrainError::Ended), "{again}");
                 }
@@ -122,10 +113,10 @@ fn a_replica_that_stalls_is_named_and_not_the_one_that_waits_for_it() {
                 let found = failure(&mut trainer, &spec);
                 assert_named(&found, replica, cut);
                 assert!(matches!(found.cause, Cause::Stalled(_)), "{found}");
-                assert_eq!(threads(), 1, "only the stuck thread is left");
+                assert_eq!(stage_threads(), 1, "only the stuck thread is left");
                 // It ends by itself as soon as the model lets go.
                 drop(gate);
-                while threads() > 0 {
+                while stage_threads() > 0 {
                     std::thread::yield_now();
                 }
             }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rayon::prelude::*;
 
 use super::deal_error::DealError;
+use super::evaluate::Cost;
 use super::min_max::Range;
 use super::outcome::{Outcome, Planner};
 use super::setup::Setup;
@@ -67,19 +68,14 @@ impl<'a> Answers<'a> {
     pub(super) fn find(&self, stage: usize, layers: ops::Range<usize>) -> Answer {
         let problem = self.setup.problem(stage, layers)?;
         let outcome = self.planner.plan(&problem);
-        let plain = problem.forward.saturating_add(problem.backward);
-        let (steady, ramp) = match outcome.feasible() {
-            Some(found) if problem.steady == 0 => {
-                (found.cost.cool_down_exposed, found.cost.cool_down_exposed)
-            }
-            Some(found) if problem.cool_down == 0 => (found.cost.exposed, found.cost.exposed),
-            Some(found) => (found.cost.exposed, found.cost.cool_down_exposed),
-            None => (Nanos::ZERO, Nanos::ZERO),
-        };
+        // Without a plan, nothing is recomputed.
+        let cost = outcome
+            .feasible()
+            .map_or_else(Cost::default, |found| found.cost);
         Ok(StageOutcome {
             outcome,
-            steady: plain.saturating_add(steady),
-            ramp: plain.saturating_add(ramp),
+            steady: cost.micro_batch(&problem),
+            ramp: cost.ramp(&problem),
         })
     }
 

@@ -56,6 +56,24 @@ impl Cost {
         step(self.hidden, self.cool_down_hidden, problem)
     }
 
+    /// Forward, backward and exposed recompute of one micro-batch, in the steady part if there is one.
+    pub fn micro_batch(&self, problem: &StageProblem) -> Nanos {
+        let plain = problem.forward.saturating_add(problem.backward);
+        plain.saturating_add(match problem.steady {
+            0 => self.cool_down_exposed,
+            _ => self.exposed,
+        })
+    }
+
+    /// The same when the pipeline fills and drains, if it ever does.
+    pub fn ramp(&self, problem: &StageProblem) -> Nanos {
+        let plain = problem.forward.saturating_add(problem.backward);
+        plain.saturating_add(match problem.cool_down {
+            0 => self.exposed,
+            _ => self.cool_down_exposed,
+        })
+    }
+
     /// What planners minimise: exposed time of a step, then bytes, then hosted segments.
     pub fn rank(&self, problem: &StageProblem) -> (u128, Bytes, u64) {
         (self.exposed_step(problem), self.peak, self.hosted)

@@ -136,13 +136,12 @@ impl Plan {
         setup.validate().map_err(DealError::from)?;
         let layout = setup.profile.layout()?;
         let partition = Partition::from_layers(&layout, layers)?;
-        let problems = problems(setup, layers)?;
         let mut stages = Vec::new();
         for (stage, found) in dealer.stages(layers)?.into_iter().enumerate() {
             match found.outcome {
                 Outcome::Feasible(feasible) => stages.push(PlannedStage {
                     plan: feasible.plan,
-                    time: micro_batch_time(&problems[stage], &feasible.cost),
+                    time: found.steady,
                     predicted: feasible.cost,
                     bound: feasible.bound,
                 }),
@@ -293,15 +292,6 @@ fn problems(setup: &Setup, layers: &[usize]) -> Result<Vec<StageProblem>, PlanEr
         start = end;
     }
     Ok(all)
-}
-
-/// Forward, backward and exposed recompute of one micro-batch, in the steady part if there is one.
-pub(super) fn micro_batch_time(problem: &StageProblem, cost: &Cost) -> Nanos {
-    let plain = problem.forward.saturating_add(problem.backward);
-    plain.saturating_add(match problem.steady {
-        0 => cost.cool_down_exposed,
-        _ => cost.exposed,
-    })
 }
 
 /// The time since then.

@@ -10,8 +10,7 @@ use super::tell::Teller;
 use super::window::rebuild;
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::collective::{self, Collective, CollectiveError, Parts};
-use crate::runtime::comm::link::Way;
-use crate::runtime::stage::{Ranks, Stage, StageError, Sum, SumPass, Upcoming};
+use crate::runtime::stage::{Found, Ranks, Stage, StageError, Sum, SumPass, Upcoming};
 
 /// A stage's rank in a forward or backward.
 pub(super) struct Meeting<'a> {
@@ -36,63 +35,45 @@ impl From<CollectiveError> for StageError {
 impl<C: Chain> Ranks<C> for Meeting<'_> {
     fn sum(&mut self, stage: &mut Stage<C>, sum: Sum, parts: Parts) -> Result<Parts, StageError> {
         let bytes = collective::bytes(&parts);
-        let place = self.position.place();
         let begin = Instant::now();
-        self.group.start(parts)?;
-        self.position.waits();
-        let way = self.meet(stage, sum)?;
-        let sums = self.group.take()?;
+        let (position, own, next) = (self.position, self.own(sum), self.next.as_ref());
+        let (sums, way) = super::sum::sum(parts, self.group, position, || {
+            let Some(found) = find(stage, sum, &own, next) else {
+                return Ok(false);
+            };
+            rebuild(stage, position, found)?;
+            Ok::<bool, StageError>(true)
+        })?;
         self.teller.sum(sum, bytes, (begin, way), stage);
-        self.position.resumes(place);
         Ok(sums)
     }
 }
 
 impl Meeting<'_> {
-    /// Until the sum is there.
-    fn meet<C: Chain>(&mut self, stage: &mut Stage<C>, sum: Sum) -> Result<Way, StageError> {
-        loop {
-            match self.group.poll()? {
-                Some(way) if way.arrive <= Instant::now() => return Ok(way),
-                Some(way) => {
-                    if !self.recompute(stage, sum)? {
-                        // It cannot be late before that: nobody is stuck until then.
-                        self.position.expects(way.arrive);
-                        self.group.wait(Some(way.arrive))?;
-                        self.position.waits();
-                    }
-                }
-                None => {
-                    if !self.recompute(stage, sum)? {
-                        self.group.wait(None)?;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Recomputes something; `false` if there is nothing that may be.
-    fn recompute<C: Chain>(&self, stage: &mut Stage<C>, sum: Sum) -> Result<bool, StageError> {
-        if !stage.works_ahead() {
-            return Ok(false);
-        }
-        let own = Upcoming {
+    /// The rest of the pass whose sum is waited for.
+    fn own(&self, sum: Sum) -> Upcoming {
+        Upcoming {
             micro_batch: sum.micro_batch,
             cool_down: self.cool_down,
             forwards: 0,
             behind: Some(sum.behind),
-        };
-        let next = |stage: &Stage<C>| stage.find_ahead(self.next.as_ref()?);
-        let found = match sum.pass {
-            SumPass::Repeated => None,
-            SumPass::Forward => next(stage),
-            SumPass::Backward if stage.has_to_recompute(sum.micro_batch) => stage.find_ahead(&own),
-            SumPass::Backward => next(stage),
-        };
-        let Some(found) = found else {
-            return Ok(false);
-        };
-        rebuild(stage, self.position, found)?;
-        Ok(true)
+        }
+    }
+}
+
+/// What may be recomputed now, if anything.
+fn find<C: Chain>(
+    stage: &Stage<C>,
+    sum: Sum,
+    own: &Upcoming,
+    next: Option<&Upcoming>,
+) -> Option<Found> {
+    if !stage.works_ahead() {
+        return None;
+    }
+    match sum.pass {
+        SumPass::Repeated => None,
+        SumPass::Backward if stage.has_to_recompute(sum.micro_batch) => stage.find_ahead(own),
+        SumPass::Forward | SumPass::Backward => stage.find_ahead(next?),
     }
 }

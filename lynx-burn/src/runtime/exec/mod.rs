@@ -5,7 +5,8 @@
 //!   the first failure into one error;
 //! - [`run`] is the job of a step: a stage's actions, one after the other;
 //! - [`meeting`] is what it does where its ranks meet in the middle of one;
-//! - [`reduction`] is what it does where its replicas meet at the end of a step;
+//! - [`reduction`] is what it does where its replicas meet at the end of a step, and [`sum`] what
+//!   both share;
 //! - [`window`] is what a stage does where it would wait, for the backward that [`upcoming`] finds;
 //! - [`tally`] tells what of that was hidden, and [`tell`] passes it on to an [`observer`];
 //! - [`position`] says where a thread is, and [`grid`] which one it is.
@@ -21,6 +22,7 @@ pub(crate) mod observer;
 pub(crate) mod position;
 mod reduction;
 pub(crate) mod run;
+pub(crate) mod sum;
 mod tally;
 mod tell;
 mod upcoming;

@@ -4,10 +4,9 @@
 //! Gradients go bucket by bucket, so what lies about in copies is two buckets and not as much as all
 //! gradients once more. Nothing is recomputed beside it: it stands at the end of the stage's list.
 
-use std::time::Instant;
-
 use super::error::Cause;
 use super::position::Position;
+use super::sum::sum;
 use crate::runtime::chain::Chain;
 use crate::runtime::comm::collective::{Collective, CollectiveError, Parts};
 use crate::runtime::gradient::Gradient;
@@ -36,30 +35,11 @@ pub(super) fn reduce<C: Chain>(
     let (owners, parts) = stage.gradients_to_reduce();
     let mut sums = Vec::with_capacity(parts.len());
     for bucket in buckets(parts) {
-        sums.extend(sum(bucket, group, position)?);
+        let (sum, _) = sum::<Cause>(bucket, group, position, || Ok(false))?;
+        sums.extend(sum);
     }
     stage.take_reduced(&owners, sums);
     Ok(())
-}
-
-fn sum(bucket: Parts, group: &mut dyn Collective, position: &Position) -> Result<Parts, Cause> {
-    let place = position.place();
-    group.start(bucket)?;
-    position.waits();
-    loop {
-        match group.poll()? {
-            Some(way) if way.arrive <= Instant::now() => break,
-            Some(way) => {
-                // It cannot be late before that: nobody is stuck until then.
-                position.expects(way.arrive);
-                group.wait(Some(way.arrive))?;
-                position.waits();
-            }
-            None => group.wait(None)?,
-        }
-    }
-    position.resumes(place);
-    Ok(group.take()?)
 }
 
 /// The same parts in order, some at a time.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::grid::Seat;
 use super::observer::{ActionSpan, MessageSpan, Observer, RecomputeSpan, SumSpan, WaitSpan};
 use super::tally::{self, Waited};
-use crate::ids::{RankId, ReplicaId, SegmentId, StageId};
+use crate::ids::{SegmentId, StageId};
 use crate::plan::schedule::Action;
 use crate::plan::sim::Cargo;
 use crate::plan::sim::timeline::Awaited;
@@ -18,9 +18,7 @@ use crate::units::{Bytes, Nanos};
 
 /// Keeps the times of one stage in one run.
 pub(super) struct Teller {
-    replica: ReplicaId,
-    stage: StageId,
-    rank: RankId,
+    seat: Seat,
     step: u64,
     observer: Option<Arc<dyn Observer>>,
     times: StageTimes,
@@ -29,9 +27,7 @@ pub(super) struct Teller {
 impl Teller {
     pub(super) fn new(seat: Seat, step: u64, observer: Option<Arc<dyn Observer>>) -> Self {
         Self {
-            replica: seat.replica,
-            stage: seat.stage,
-            rank: seat.rank,
+            seat,
             step,
             observer,
             times: StageTimes::default(),
@@ -60,9 +56,9 @@ impl Teller {
         };
         for (window, part) in waited.parts() {
             observer.wait(&WaitSpan {
-                replica: self.replica,
-                stage: self.stage,
-                rank: self.rank,
+                replica: self.seat.replica,
+                stage: self.seat.stage,
+                rank: self.seat.rank,
                 micro_batch: action.micro_batch(),
                 window: *window,
                 awaited: self.awaited(action),
@@ -72,9 +68,9 @@ impl Teller {
         }
         observer.action(&ActionSpan {
             step: self.step,
-            replica: self.replica,
-            stage: self.stage,
-            rank: self.rank,
+            replica: self.seat.replica,
+            stage: self.seat.stage,
+            rank: self.seat.rank,
             action,
             begin: time.start,
             end: time.end,
@@ -98,9 +94,9 @@ impl Teller {
         };
         let end = waited.parts().map(|(_, part)| part.end).last();
         observer.sum(&SumSpan {
-            replica: self.replica,
-            stage: self.stage,
-            rank: self.rank,
+            replica: self.seat.replica,
+            stage: self.seat.stage,
+            rank: self.seat.rank,
             micro_batch: sum.micro_batch,
             behind: SegmentId(sum.behind),
             window: sum.window,
@@ -126,9 +122,9 @@ impl Teller {
             for part in parts {
                 let whole = &rebuildings[part.of];
                 observer.recompute(&RecomputeSpan {
-                    replica: self.replica,
-                    stage: self.stage,
-                    rank: self.rank,
+                    replica: self.seat.replica,
+                    stage: self.seat.stage,
+                    rank: self.seat.rank,
                     micro_batch: whole.micro_batch,
                     segments: whole.segments.clone(),
                     window: part.window,
@@ -146,10 +142,10 @@ impl Teller {
         if let Some(observer) = &self.observer {
             let (from, to, cargo) = self.ends(action);
             observer.message(&MessageSpan {
-                replica: self.replica,
+                replica: self.seat.replica,
                 from,
                 to,
-                rank: self.rank,
+                rank: self.seat.rank,
                 cargo,
                 micro_batch: action.micro_batch(),
                 bytes: Bytes(bytes),
@@ -170,7 +166,7 @@ impl Teller {
 
     /// The stages of a transfer, and what is transferred.
     fn ends(&self, action: Action) -> (StageId, StageId, Cargo) {
-        let (own, after) = (self.stage, StageId(self.stage.0 + 1));
+        let (own, after) = (self.seat.stage, StageId(self.seat.stage.0 + 1));
         let before = StageId(own.0.saturating_sub(1));
         match action {
             Action::SendForward(_) => (own, after, Cargo::Boundary),

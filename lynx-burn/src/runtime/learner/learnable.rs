@@ -10,7 +10,7 @@ use burn::train::{InferenceStep, Learner, TrainOutput, TrainStep};
 
 use super::output::StepOutput;
 use crate::ids::{MicroBatchId, SegmentId};
-use crate::runtime::boundary::{Boundary, TensorMap};
+use crate::runtime::boundary::{Boundary, ToDevice};
 use crate::runtime::chain::{Chain, Context, Mode};
 use crate::runtime::trainer::MicroBatch;
 
@@ -108,16 +108,17 @@ impl<C: Chain> Learnable<C> {
         let total: usize = item.iter().map(|part| part.weight).sum();
         let step = self.steps();
         let segments = self.chain.segments().len();
-        let mut like = Like(self.chain.devices().into_iter().next().unwrap_or_default());
+        // Into autodiff if the model is there.
+        let device = self.chain.devices().into_iter().next().unwrap_or_default();
         item.into_iter().enumerate().map(move |(index, part)| {
             let context =
                 |segment| Context::new(mode, 0, step, MicroBatchId(index), SegmentId(segment));
-            let input = part.input.map_tensors(&mut like);
+            let input = part.input.map_tensors(&mut ToDevice(&device));
             let output = (0..segments).fold(input, |boundary, segment| {
                 let context = context(segment);
                 self.chain.forward_segment(segment, boundary, &context)
             });
-            let target = part.target.map_tensors(&mut like);
+            let target = part.target.map_tensors(&mut ToDevice(&device));
             let loss = self.chain.loss(output, target, &context(segments));
             (loss, part.weight as f64 / total as f64)
         })
@@ -144,27 +145,6 @@ fn counted(id: ParamId, steps: u64, device: &Device) -> Param<Tensor<1, Int>> {
     let steps = TensorData::from([i64::try_from(steps).unwrap_or(i64::MAX)]);
     let steps = Tensor::from_data(steps, &device.clone().inner());
     Param::initialized(id, steps)
-}
-
-/// Moves tensors to where the model is, into autodiff if the model is there.
-struct Like(Device);
-
-impl TensorMap for Like {
-    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-        tensor.to_device(&self.0)
-    }
-
-    fn constant<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-        tensor.to_device(&self.0)
-    }
-
-    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
-        tensor.to_device(&self.0)
-    }
-
-    fn bool<const D: usize>(&mut self, tensor: Tensor<D, Bool>) -> Tensor<D, Bool> {
-        tensor.to_device(&self.0)
-    }
 }
 
 impl<C: Chain + ModuleDisplay> TrainStep for Learnable<C> {

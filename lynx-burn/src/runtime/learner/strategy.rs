@@ -177,7 +177,10 @@ impl<C: Chain + ModuleDisplay> Run<C> {
         });
         let mut items = loader.iter();
         let mut iteration = 0;
-        while let Some(item) = items.next() {
+        while !self.interrupter.should_stop() {
+            let Some(item) = items.next() else {
+                break;
+            };
             iteration += 1;
             self.learner.lr_step();
             let rate = self.learner.lr_current();
@@ -186,17 +189,14 @@ impl<C: Chain + ModuleDisplay> Run<C> {
                 let report = self.trainer.step(rate.base(), item);
                 report.map_err(|error| Failure::from(error).into())
             });
-            let output = match step {
-                Ok(report) => StepOutput::of_step(report),
-                Err(error) => {
-                    self.interrupter.fail(error);
-                    break;
+            match step {
+                Ok(report) => {
+                    let output = StepOutput::of_step(report);
+                    let progress = items.progress();
+                    let item = TrainingItem::new(output, progress, Some(iteration), Some(rate));
+                    self.told(|events| events.process_train(LearnerEvent::ProcessedItem(item)));
                 }
-            };
-            let item = TrainingItem::new(output, items.progress(), Some(iteration), Some(rate));
-            self.told(|events| events.process_train(LearnerEvent::ProcessedItem(item)));
-            if self.interrupter.should_stop() {
-                break;
+                Err(error) => self.interrupter.fail(error),
             }
         }
         self.told(|events| events.process_train(LearnerEvent::EndSplit(epoch)));
@@ -213,24 +213,23 @@ impl<C: Chain + ModuleDisplay> Run<C> {
         });
         let mut items = loader.iter();
         let mut iteration = 0;
-        while let Some(item) = items.next() {
+        while !self.interrupter.should_stop() {
+            let Some(item) = items.next() else {
+                break;
+            };
             iteration += 1;
             let item = item.map_err(TrainingError::from);
             let loss = item.and_then(|item| {
                 let loss = self.trainer.evaluate(item);
                 loss.map_err(|error| Failure::from(error).into())
             });
-            let output = match loss {
-                Ok(loss) => StepOutput::of_loss(loss),
-                Err(error) => {
-                    self.interrupter.fail(error);
-                    break;
+            match loss {
+                Ok(loss) => {
+                    let output = StepOutput::of_loss(loss);
+                    let item = TrainingItem::new(output, items.progress(), Some(iteration), None);
+                    self.told(|events| events.process_valid(LearnerEvent::ProcessedItem(item)));
                 }
-            };
-            let item = TrainingItem::new(output, items.progress(), Some(iteration), None);
-            self.told(|events| events.process_valid(LearnerEvent::ProcessedItem(item)));
-            if self.interrupter.should_stop() {
-                break;
+                Err(error) => self.interrupter.fail(error),
             }
         }
         self.told(|events| events.process_valid(LearnerEvent::EndSplit(epoch)));

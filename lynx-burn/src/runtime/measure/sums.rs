@@ -12,11 +12,13 @@ use super::MeasureError;
 use super::subject::Subject;
 use crate::runtime::boundary::Boundary;
 use crate::runtime::chain::Chain;
-use crate::runtime::comm::collective::{Collective, CollectiveError, Parts};
+use crate::runtime::comm::collective::{CollectiveError, Parts};
 use crate::runtime::comm::group::group;
 use crate::runtime::comm::slow_group::SlowGroup;
 use crate::runtime::comm::speed::LinkSpeed;
 use crate::runtime::exec::error::Cause;
+use crate::runtime::exec::position::Position;
+use crate::runtime::exec::sum::sum;
 use crate::runtime::stage::{StageError, TakeParts};
 use crate::units::Nanos;
 
@@ -57,8 +59,12 @@ fn one_sum(parts: Parts, ranks: usize) -> Result<Nanos, CollectiveError> {
             .map(|mut member| {
                 let parts = parts.clone();
                 scope.spawn(move || {
-                    let mut sums = 0..SUMS;
-                    sums.try_for_each(|_| meet(&mut member, parts.clone()))
+                    // Takes part, and does nothing else.
+                    let position = Position::new();
+                    (0..SUMS).try_for_each(|_| {
+                        let sums = sum(parts.clone(), &mut member, &position, || Ok(false));
+                        sums.map(drop)
+                    })
                 })
             })
             .collect();
@@ -71,18 +77,6 @@ fn one_sum(parts: Parts, ranks: usize) -> Result<Nanos, CollectiveError> {
     let time = Nanos::from(began.elapsed() / SUMS);
     outcomes.into_iter().collect::<Result<(), _>>()?;
     Ok(time.saturating_sub(WAY))
-}
-
-/// Takes part in a sum, and does nothing else.
-fn meet(member: &mut SlowGroup, parts: Parts) -> Result<(), CollectiveError> {
-    member.start(parts)?;
-    loop {
-        match member.poll()? {
-            Some(way) if way.arrive <= Instant::now() => break,
-            way => member.wait(way.map(|way| way.arrive))?,
-        }
-    }
-    member.take().map(drop)
 }
 
 #[cfg(feature = "cuda")]

@@ -58,7 +58,11 @@ impl<C: Chain> Trainer<C> {
             parameters: owners(model, 1).map(|owner| (owner.id, owner)).collect(),
         };
         let states = states::gathered(vec![whole], 1, place).map_err(LoadError::damaged(place))?;
-        let states = states.into_bytes().map_err(LoadError::damaged(place))?;
+        // Shared: a clone for each worker then costs nothing.
+        let states = states
+            .into_bytes()
+            .map_err(LoadError::damaged(place))?
+            .shared();
         let read = self.each(move |stage| {
             let states = Reader::from_bytes(states.clone()).map_err(LoadError::damaged(place))?;
             stage.read_states(states, place)

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use super::outcome::{Outcome, Planner};
 use super::partition::Dealer;
-use super::plan::{Plan, Step, elapsed, micro_batch_time};
+use super::plan::{Plan, Step, elapsed};
 use super::plan_policy::PlanError;
 use super::setup::Setup;
 use super::{DealError, evaluate};
@@ -197,7 +197,7 @@ impl Strategy {
             })?;
             if cost.rank(problem) < stage.predicted.rank(problem) {
                 stage.bound = stage.bound.filter(|_| self.proves);
-                stage.time = micro_batch_time(problem, &cost);
+                stage.time = cost.micro_batch(problem);
                 stage.plan = found.plan;
                 stage.predicted = cost;
             }
