@@ -3,76 +3,22 @@
 //! They read and write `f32`; other types take the composed default. A tensor that is not
 //! contiguous is copied first, as Burn's own fused operations do.
 
-use std::mem::MaybeUninit;
-
-use burn::backend::flex::FlexTensor;
 use burn::backend::ops::ModuleOps;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Flex, TensorMetadata};
-use burn::tensor::{DType, Shape, TensorData};
+use burn::tensor::Shape;
 use lynx_kernels::gelu::Form;
-use lynx_kernels::{KernelError, attention, cross_entropy, dropout_add, gelu, layer_norm};
-use rayon::prelude::*;
+use lynx_kernels::{attention, cross_entropy, dropout_add, gelu, layer_norm};
 
 use super::shapes::{one_a_row, rows};
 use super::{Drop, Kernels, Optional, fused_ops};
 
 mod products;
+mod tensors;
+
+use tensors::{Input, attention_sizes, buffer, classes_of, fitting, known, tensor};
 
 fused_ops!(Flex);
-
-/// A tensor that a kernel can read.
-struct Input(FlexTensor);
-
-impl Input {
-    fn new(tensor: FlexTensor) -> Self {
-        Self(tensor.to_contiguous())
-    }
-
-    fn optional(tensor: Optional<Flex>) -> Option<Self> {
-        tensor.option().map(Self::new)
-    }
-
-    fn read(&self) -> &[f32] {
-        self.0
-            .as_slice()
-            .expect("contiguous 32-bit floats were asked for")
-    }
-}
-
-/// A buffer that a kernel writes.
-///
-/// The zeros are nobody's, but memory must be something before it may be written through a slice; all
-/// threads share the work of filling it. (A zeroed allocation is no way out: of memory that was in use
-/// before, it is a `memset` on one thread.)
-fn buffer(elements: usize) -> Vec<f32> {
-    /// What one task fills: half a second-level cache or so.
-    const PIECE: usize = 1 << 16;
-    let mut buffer = Vec::with_capacity(elements);
-    buffer.spare_capacity_mut()[..elements]
-        .par_chunks_mut(PIECE)
-        .for_each(|piece| piece.fill(MaybeUninit::new(0.0)));
-    // SAFETY: the capacity is at least `elements`, and that many were just written.
-    unsafe { buffer.set_len(elements) };
-    buffer
-}
-
-fn tensor(values: Vec<f32>, shape: Shape) -> FlexTensor {
-    FlexTensor::from_data(TensorData::new(values, shape))
-}
-
-/// Whether the kernels know the type.
-fn known(tensor: &FlexTensor) -> bool {
-    tensor.dtype() == DType::F32
-}
-
-/// What Burn does with shapes that do not fit: modules say so in their documentation.
-fn fitting<T>(result: Result<T, KernelError>) -> T {
-    match result {
-        Ok(value) => value,
-        Err(error) => panic!("{error}"),
-    }
-}
 
 impl Kernels for Flex {
     fn layer_norm_forward(
@@ -423,15 +369,4 @@ impl Kernels for Flex {
             false => Self::linear_bias_backward(gradient),
         }
     }
-}
-
-fn attention_sizes(qkv: &FlexTensor, heads: usize) -> attention::Attention {
-    let shape = qkv.shape();
-    let d_head = shape[2] / (3 * heads.max(1));
-    fitting(attention::Attention::new(shape[0], shape[1], heads, d_head))
-}
-
-/// Targets as the kernel takes them, whatever integers the device has.
-fn classes_of(targets: FlexTensor) -> Vec<i64> {
-    targets.into_data().iter::<i64>().collect()
 }

@@ -7,7 +7,7 @@ use lynx_kernels::linear::{self, Stored};
 
 use super::super::Optional;
 use super::super::shapes::rows;
-use super::{Input, buffer, fitting, tensor};
+use super::tensors::{Input, buffer, fitting, tensor};
 
 /// `x weight + bias`.
 pub(super) fn linear(x: FlexTensor, weight: FlexTensor, bias: Optional<Flex>) -> FlexTensor {
