@@ -275,7 +275,7 @@ fn markdown(results: &Results) -> String {
     let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
     let [burns, ours] = results.tokens_per_second;
     let mut text = format!(
-        "# Modules\n\nMeasured on: {}. GPT: {}, {} parameters, AdamW, plain Burn loop; {} \
+        "# Modules\n\nMeasured on: {}. GPT: {}, {} parameters, AdamW, plain Burn loop, the system's allocator; {} \
          interleaved rounds after one warm-up. The machine is shared with other builds: trust the \
          ratios, which are taken within a round.\n\n\
          Gradients of one step differ by at most {:.1e} of a parameter's largest.\n\n{}\n\

@@ -6,14 +6,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use gpt_example::bench;
 use gpt_example::cli::BenchArgs;
+use gpt_example::{allocator, bench};
 
 #[global_allocator]
-static ALLOCATOR: lynx_burn::memory::TrackingAllocator =
-    lynx_burn::memory::TrackingAllocator::new();
+static ALLOCATOR: allocator::Allocator = allocator::new();
 
 fn main() -> ExitCode {
+    allocator::keep_freed_pages();
     // `cargo test --benches` asks for a list of tests; there are none.
     if std::env::args().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
