@@ -16,7 +16,7 @@ use serde::Serialize;
 
 /// Steps before the first that counts: allocators and caches settle.
 const WARM_UP: usize = 3;
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 25;
 /// How far losses of the same step may be apart, as a share. Rounding differs, and a step multiplies it.
 const TOLERANCE: f64 = 2e-3;
 
