@@ -21,10 +21,10 @@ pub(crate) fn markdown(results: &Results) -> String {
 fn introduction(results: &Results) -> String {
     format!(
         "# Kernels\n\nMeasured on: {}. Batch {BATCH}, {SEQ} positions, width {WIDTH}, {HEADS} heads, \
-         {CLASSES} classes, `f32`, flex; an allocator that keeps pages, for both; {} rounds in which ours and Burn's take turns, after one \
-         in which values and gradients were compared. Medians and quartiles; ratios within a \
-         round. The machine is shared with other builds, so trust the ratios. Beside it: a copy of 8 MiB \
-         moves {:.1} GB/s, Burn multiplies 1024 x 1024 at {:.0} GFLOP/s.\n\n\
+         {CLASSES} classes, `f32`, flex; an allocator that keeps pages, for both; {} rounds in \
+         which ours and Burn's take turns, after one in which values and gradients were compared. \
+         Medians and quartiles; ratios within a round. The machine is shared with other builds, so \
+         trust the ratios. Beside it: a copy of 8 MiB moves {:.1} GB/s, Burn multiplies 1024 x 1024 at {:.0} GFLOP/s.\n\n\
          Ours makes its dropout masks in the pass. Burn's side multiplies by a mask made before, so \
          that values can be compared; in the row in which Burn draws, it is Burn's own dropout, \
          which draws a mask each time, as in a model: its values are random, so that row is timed \

@@ -23,6 +23,8 @@
 //!   "head": []
 //! }
 //! ```
+//!
+//! What is not there is nothing: no collectives, weights, workspace, or notes.
 
 use std::path::Path;
 

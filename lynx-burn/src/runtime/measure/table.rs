@@ -4,13 +4,14 @@ use std::fmt;
 
 use super::report::{BytesFrom, Measured, MeasuredSegment};
 
-const HEADINGS: [&str; 9] = [
+const HEADINGS: [&str; 10] = [
     "segment",
     "forward",
     "recompute",
     "backward",
     "tape",
     "input",
+    "notes",
     "boundary",
     "workspace",
     "weights",
@@ -26,7 +27,7 @@ impl fmt::Display for Measured {
             profile.layer_count(),
             self.repeats
         )?;
-        let rows: Vec<[String; 9]> = self.segments.iter().map(|s| self.row(s)).collect();
+        let rows: Vec<[String; 10]> = self.segments.iter().map(|s| self.row(s)).collect();
         let width = |column: usize| {
             let cells = rows.iter().map(|row| row[column].chars().count());
             cells.chain([HEADINGS[column].len()]).max().unwrap_or(0)
@@ -69,7 +70,7 @@ impl fmt::Display for Measured {
 }
 
 impl Measured {
-    fn row(&self, segment: &MeasuredSegment) -> [String; 9] {
+    fn row(&self, segment: &MeasuredSegment) -> [String; 10] {
         let costs = &segment.costs;
         let workspace = match self.bytes_from.workspace_measured() {
             true => costs.workspace.to_string(),
@@ -87,6 +88,7 @@ impl Measured {
             segment.backward.to_string(),
             format!("{guessed}{}", costs.tape),
             format!("{guessed}{}", costs.kept_input),
+            costs.notes.to_string(),
             costs.boundary.to_string(),
             workspace,
             costs.weights.parameters.to_string(),
