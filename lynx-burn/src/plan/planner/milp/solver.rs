@@ -8,8 +8,8 @@
 use std::time::{Duration, Instant};
 
 use good_lp::{
-    Expression, ResolutionError, Solution, SolutionStatus, SolverModel, Variable,
-    WithInitialSolution, WithTimeLimit, constraint, variable, variables,
+    Expression, ResolutionError, Solution, SolverModel, Variable, WithInitialSolution,
+    WithTimeLimit, constraint, variable, variables,
 };
 
 /// Minimise the sum of `cost * value` over all columns.
@@ -193,7 +193,7 @@ impl Program {
         match model.solve() {
             Ok(solution) => {
                 let values: Vec<f64> = vars.iter().map(|&var| solution.value(var)).collect();
-                let optimal = matches!(solution.status(), SolutionStatus::Optimal);
+                let optimal = backend::is_proof(solution.status());
                 let costs = self.columns.iter().zip(&values);
                 let own: f64 = costs.map(|(column, value)| column.cost * value).sum();
                 Answer::Values {
@@ -214,11 +214,16 @@ impl Program {
 
 #[cfg(not(feature = "highs"))]
 mod backend {
+    use good_lp::SolutionStatus;
     use good_lp::solvers::microlp::{MicroLpProblem, MicroLpSolution, microlp};
     use good_lp::variable::UnsolvedProblem;
 
     pub(super) fn model(problem: UnsolvedProblem) -> MicroLpProblem {
         microlp(problem)
+    }
+
+    pub(super) fn is_proof(status: SolutionStatus) -> bool {
+        matches!(status, SolutionStatus::Optimal)
     }
 
     pub(super) fn bound(solution: MicroLpSolution) -> Option<f64> {
@@ -228,13 +233,20 @@ mod backend {
 
 #[cfg(feature = "highs")]
 mod backend {
+    use good_lp::SolutionStatus;
     use good_lp::solvers::highs::{HighsProblem, HighsSolution, highs};
     use good_lp::variable::UnsolvedProblem;
 
-    /// HiGHS stops at a gap of 0.01 % unless told otherwise, and takes all cores.
+    /// HiGHS stops at a gap of 0.01 % or a millionth unless told otherwise, and takes all cores.
     pub(super) fn model(problem: UnsolvedProblem) -> HighsProblem {
         let model = highs(problem).set_threads(1);
-        model.set_option("mip_rel_gap", 0.0)
+        let model = model.set_option("mip_rel_gap", 0.0);
+        model.set_option("mip_abs_gap", 0.0)
+    }
+
+    /// No gap is allowed, so one that stands at the end is what rounding left of none.
+    pub(super) fn is_proof(status: SolutionStatus) -> bool {
+        matches!(status, SolutionStatus::Optimal | SolutionStatus::GapLimit)
     }
 
     /// It knows one, but `good_lp` does not pass it on.
