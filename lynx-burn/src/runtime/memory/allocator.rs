@@ -28,8 +28,8 @@ thread_local! {
 /// ```
 ///
 /// A training step frees large blocks and asks for the same again. Allocators that give them back to the
-/// kernel in between, glibc's among them, have it map and clear every page anew: a third of a small
-/// GPT's step on a CPU. One that keeps them for a while, as `mimalloc` does, goes
+/// kernel in between, glibc's among them, have it map and clear every page anew: a tenth to a third of
+/// a small GPT's step on a CPU. One that keeps them for a while, as `mimalloc` does, goes
 /// [`around`](Self::around) in its place.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TrackingAllocator<A = System> {
