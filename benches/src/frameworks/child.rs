@@ -12,7 +12,6 @@ use lynx_tests::oracle::Plain;
 use super::problem::{LEARNING_RATE, batch, plain, trainer, write_weights};
 
 /// How a model is trained.
-#[expect(clippy::large_enum_variant, reason = "there is one")]
 enum Loop {
     /// As in Burn's book.
     Plain(Plain<Gpt>),

@@ -37,7 +37,7 @@ fn model(modules: Modules) -> Gpt {
 }
 
 fn optimizer() -> ModuleOptimizer {
-    AdamWConfig::new().with_epsilon(1e-8).init().into()
+    AdamWConfig::new().with_epsilon(1e-8).init()
 }
 
 /// The model with its initial values, under Burn's own loop.
