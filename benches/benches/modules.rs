@@ -12,6 +12,7 @@ use burn::prelude::*;
 use gpt_example::config::{GptConfig, Modules};
 use gpt_example::data::micro_batches;
 use gpt_example::model::Gpt;
+use lynx_benches::frameworks::problem::{BATCH, CONFIG, LEARNING_RATE};
 use lynx_benches::machine::Machine;
 use lynx_benches::rounds::{Timing, Variant, table, take_turns};
 use lynx_burn::MicroBatch;
@@ -27,18 +28,7 @@ static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 const ROUNDS: usize = 7;
 /// Steps of the two loss curves.
 const STEPS: usize = 40;
-const BATCH: usize = 8;
 const SEED: u64 = 1;
-const LEARNING_RATE: f64 = 1e-3;
-const CONFIG: GptConfig = GptConfig {
-    layers: 4,
-    d_model: 256,
-    heads: 8,
-    context: 256,
-    vocabulary: 256,
-    dropout: 0.0,
-    ..GptConfig::NANO
-};
 const BOTH: [(&str, Modules); 2] = [
     ("Burn's modules", Modules::Burn),
     ("fused modules", Modules::Lynx),

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use burn::module::{ModuleMapper, Param};
 use burn::optim::SgdConfig;
 use burn::prelude::*;
 use gpt_example::config::GptConfig;
@@ -133,6 +134,41 @@ fn notes_are_counted_by_hand_and_are_no_part_of_kept_inputs() {
         assert_eq!(layer[1].kept_input.0, 3 * width * rows);
         // They are on the tape too: attention keeps its input, its output, and these.
         assert_eq!(layer[1].tape.0, 4 * width * rows + attention);
+    });
+}
+
+/// Has a model learn nothing below its last layer.
+struct Freeze(Vec<String>);
+
+impl ModuleMapper for Freeze {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.0.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.0.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let learns = self.0.join(".").starts_with("layers.3");
+        param.set_require_grad(learns)
+    }
+}
+
+#[test]
+fn where_nothing_learns_nothing_is_noted() {
+    alone(|| {
+        let windows = 16;
+        let batch = gpts::batches(&config(), windows, 1).remove(0);
+        let options = MeasureOptions {
+            every_layer: true,
+            ..quick()
+        };
+        let profile = run(gpt().map(&mut Freeze(Vec::new())), batch, &options).profile;
+        let notes: Vec<u64> = profile.segments().map(|s| s.notes.0).collect();
+        // The embedding and three layers of five segments; then a layer, and the head.
+        assert_eq!(notes[..16], [0; 16]);
+        assert!(notes[16] > 0 && notes[17] > 0, "{notes:?}");
     });
 }
 

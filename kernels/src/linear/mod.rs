@@ -9,8 +9,8 @@
 //! | `bias`, `dbias` | `[outputs]`, or none |
 //!
 //! All `f32`. The products are `gemm`'s, the crate that also multiplies for Burn's CPU backend; what is
-//! gained is around them: the bias is added while a band of rows is in the cache, buffers are written
-//! once instead of zeroed, filled and copied, and threads wait for each other once instead of in every
+//! gained is around them: the bias is added while a band of rows is in the cache, the result is where the
+//! caller wants it and not copied there, and threads wait for each other once instead of in every
 //! block. There is no twin for devices, where compilers fuse the bias into a product by themselves.
 
 mod cpu;

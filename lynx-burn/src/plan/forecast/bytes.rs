@@ -1,8 +1,7 @@
 //! What each segment of a layer holds, and what is made anew of a layer, by where that is done.
 
 use crate::plan::planner::layer::{Mode, Place, SegmentBytes};
-use crate::plan::planner::{LayerGroup, Replay};
-use crate::plan::planner::{SegmentCost, StageProblem};
+use crate::plan::planner::{LayerGroup, Replay, SegmentCost, StageProblem};
 use crate::units::{Bytes, Nanos};
 
 /// Recompute of one layer at one place.

@@ -4,9 +4,8 @@
 //! those of `evaluate`, whose sums over layers are made of these.
 
 use super::choice::{LayerGroup, Replay, SegmentChoice};
-use super::problem::StageProblem;
+use super::problem::{SegmentCost, StageProblem};
 use crate::plan::cluster::Window;
-use crate::plan::planner::SegmentCost;
 use crate::units::Bytes;
 
 /// Which backwards of a step.

@@ -179,9 +179,10 @@ impl<C: Chain> Parts<'_, C> {
             let offset = segment.checked_sub(bytes.range.start)?;
             let within = bytes.range.contains(&segment).then_some(offset)?;
             let tape = bytes.tapes.get(within)?.0;
-            // What was measured holds both.
-            let notes = self.facts[segment].noted_bytes;
-            let input = bytes.kept_inputs.get(within)?.0.saturating_sub(notes);
+            // What was measured holds both, and where nothing learns, neither.
+            let both = bytes.kept_inputs.get(within)?.0;
+            let notes = self.facts[segment].noted_bytes.min(both);
+            let input = both - notes;
             Some(Kept { tape, input, notes })
         });
         measured.unwrap_or_else(|| {

@@ -26,8 +26,8 @@ pub struct LinearConfig {
 /// `input weight + bias`.
 ///
 /// Parameters, initial values and record are those of Burn's module, so that weights load either way.
-/// On the CPU the product is written once, and the bias added to it on the way; on other backends it is
-/// Burn's.
+/// On the CPU the bias is added while a part of the product is in the cache, and the product is not
+/// copied afterwards; on other backends it is Burn's.
 #[derive(Module, Debug)]
 pub struct Linear {
     /// `[d_input, d_output]`

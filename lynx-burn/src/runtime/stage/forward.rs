@@ -160,8 +160,8 @@ impl<C: Chain> Stage<C> {
         Ok((Held::Tape { piece, tape }, output))
     }
 
-    /// A group that will be recomputed: only its first input is kept, and what operations note. The sum behind the group is
-    /// for the caller.
+    /// A group that will be recomputed: only its first input is kept, and what operations note. The
+    /// sum behind the group is for the caller.
     fn skip(
         &mut self,
         group: std::ops::Range<usize>,

@@ -1,4 +1,5 @@
-//! Recomputing: a group's forward again, this time on tapes, and with what operations noted the first time.
+//! Recomputing: a group's forward again, this time on tapes, and with what operations noted the first
+//! time.
 //!
 //! It happens inside the backward that needs it, or before, while the stage waits for a message.
 //! Either way it is the same work from the same input, and is measured here.

@@ -51,8 +51,7 @@ pub struct Rehearsed {
     pub retained_peak: Bytes,
     /// The most bytes above those that were there before the step: with gradients, what is on its
     /// way, what is needed for a moment, and whatever else the program allocates meanwhile. Nothing
-    /// without
-    /// [`TrackingAllocator`](crate::memory::TrackingAllocator).
+    /// without [`TrackingAllocator`](crate::memory::TrackingAllocator).
     pub allocated_peak: Option<Bytes>,
 }
 
