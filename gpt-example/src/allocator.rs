@@ -1,8 +1,8 @@
 //! The allocator of a training program on a CPU: one that counts, around one that keeps.
 //!
 //! A step frees large tensors and asks for the same sizes again. glibc gives them back to the kernel
-//! in between, which maps and clears every page anew: a tenth to a third of a small GPT's step. `mimalloc` can
-//! keep them; what the process holds then stays at the most it ever needed.
+//! in between, which maps and clears every page anew: a tenth to a third of a small GPT's step.
+//! `mimalloc` can keep them; what the process holds then stays at the most it ever needed.
 
 use libmimalloc_sys::{mi_option_set, mi_option_t};
 use lynx_burn::memory::TrackingAllocator;
